@@ -24,10 +24,12 @@ setup: $(READY)
 
 # An editable installation copies the extension of JupyterLab, so a changed one is installed again.
 $(READY): pyproject.toml $(shell find artifactflow_nb/widgets/labextension -type f)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	touch $(READY)
+	@echo "Making a Python environment in $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@echo "Installing the workbench and JupyterLab into it, about a minute ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $(READY)
 
 # Requirements of the browser tests except Chromium (ipykernel 6, Notebook 7, Voila and axe-core), version 1 of the MCP
 # SDK for the tests of tests/tools/mcp, and pyarrow for a test of tests/server.
@@ -123,7 +125,7 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 pictures: setup
-	AF_PICTURES=$(CURDIR)/docs $(BIN)/pytest tests/browser/test_pictures.py
+	AF_PICTURES=$(CURDIR)/docs $(BIN)/pytest tests/browser/test_pictures.py tests/browser/test_research_panel.py
 
 # Every component in light and dark. Git ignores these files unless they are added with `git add --force`.
 screenshots: setup front-ends

@@ -1,8 +1,14 @@
 """ArtifactFlow NB: a research workbench that lives in the notebook.
 
-Names are loaded on first use, so that `import artifactflow_nb` is fast. A public name is in three places, which a test
-compares: in `__all__`, in the imports for type checkers and in the table of names by module.
+wb = af.Workbench()                   # without an endpoint, the offline model quotes your sources
+wb.add_sources("folder")              # your documents
+run = wb.ask("What do they say?")     # returns at once; `run` at the end of a cell shows the work live
+run.wait().response                   # the answer; run.artifacts has the report
+wb.chat()                             # a panel to ask in; `wb?` and `run?` say what else there is
 """
+
+# Names are loaded on first use, so that `import artifactflow_nb` is fast. A public name is in three places, as a test
+# checks: in `__all__`, in the imports for type checkers and in the table of names by module.
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -12,10 +18,7 @@ if TYPE_CHECKING:
     from artifactflow_nb.agents.reviewer import Reviewer
     from artifactflow_nb.analysis.compare.comparison import compare
     from artifactflow_nb.analysis.frames.cassette import cassette_df
-    from artifactflow_nb.analysis.plots.bars import plot_cost, plot_tokens, plot_tokens_over_time
-    from artifactflow_nb.analysis.plots.evaluations import plot_evaluations
-    from artifactflow_nb.analysis.plots.latency import plot_latency
-    from artifactflow_nb.analysis.plots.timeline import plot_timeline
+    from artifactflow_nb.analysis.plots import public as plots
     from artifactflow_nb.core.approvals import ApprovalRequest, Decision
     from artifactflow_nb.core.budget import Budget, Price
     from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent, StreamEventType
@@ -129,12 +132,7 @@ __all__ = [
     "cassette_df",
     "compare",
     "open_run",
-    "plot_cost",
-    "plot_evaluations",
-    "plot_latency",
-    "plot_timeline",
-    "plot_tokens",
-    "plot_tokens_over_time",
+    "plots",
     "tool",
     "trust_folder",
 ]
@@ -144,10 +142,6 @@ _NAMES = {
     "agents.reviewer": "Reviewer",
     "analysis.compare.comparison": "compare",
     "analysis.frames.cassette": "cassette_df",
-    "analysis.plots.bars": "plot_cost plot_tokens plot_tokens_over_time",
-    "analysis.plots.evaluations": "plot_evaluations",
-    "analysis.plots.latency": "plot_latency",
-    "analysis.plots.timeline": "plot_timeline",
     "core.approvals": "ApprovalRequest Decision",
     "core.budget": "Budget Price",
     "core.events": "ExecutionMetrics StreamEvent StreamEventType",
@@ -175,15 +169,21 @@ _NAMES = {
     "tools.base": "ToolContext ToolPermission tool",
     "widgets.debug": "DebugMiddleware",
 }
+_WITHOUT_PLUGINS = ("agents", "core", "engine.settings", "errors", "flows", "models", "store", "tools")
+_SUBMODULES = {"plots": "analysis.plots.public"}
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 if not TYPE_CHECKING:  # a checker that saw this function would accept every name
 
     def __getattr__(name: str) -> Any:
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
+        if name in _SUBMODULES:
+            return import_module(f"{__name__}.{_SUBMODULES[name]}")
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if not _MODULES[name].startswith(_WITHOUT_PLUGINS):
+            import_module(f"{__name__}.plugins")
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
         globals()[name] = value
         return value

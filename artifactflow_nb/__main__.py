@@ -5,12 +5,13 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from itertools import product
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
-from artifactflow_nb.errors import ArtifactFlowError, UsageError
-from artifactflow_nb.server.access import Access
+from artifactflow_nb.errors import ArtifactFlowError, UsageError, wrap_words
+from artifactflow_nb.server.access import Access, reachable_hosts
 from artifactflow_nb.server.lifecycle import open_lifecycle
 
 TOKEN_VARIABLE = "AF_SERVER_TOKEN"  # noqa: S105 - the name of a variable
@@ -57,10 +58,9 @@ def serve(options: argparse.Namespace) -> None:
             settings["data_dir"] = stack.enter_context(TemporaryDirectory(prefix="artifactflow-"))
         lifecycle = open_lifecycle(read_only=options.read_only, **settings)
         stack.callback(lifecycle.close)
-        host = f"[{options.host}]" if ":" in options.host else options.host
 
         def announce(port: int) -> None:
-            for user, secret in (access.tokens or {"": ""}).items():
+            for (user, secret), host in product((access.tokens or {"": ""}).items(), reachable_hosts(options.host)):
                 address = f"http://{host}:{port}{PREFIX}/" + (f"?token={quote(secret)}" if secret else "")
                 print(f"{user}: {address}" if user else address, flush=True)  # noqa: T201 - the answer of a command
 
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.run(options)
     except ArtifactFlowError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - the answer of a command
+        print(wrap_words(str(error)), file=sys.stderr)  # noqa: T201 - the answer of a command
         return 1
     return 0
 

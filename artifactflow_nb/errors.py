@@ -8,7 +8,8 @@
     ├── ModelError            the endpoint
     │   ├── ModelUnavailable  no answer, or an incomplete one: a retry may help
     │   ├── ModelRejected     the request was refused: a retry does not help
-    │   │   └── ContextOverflow   the prompt exceeds the model's context window
+    │   │   ├── ContextOverflow   the prompt exceeds the model's context window
+    │   │   └── ToolsRefused      the endpoint takes no tools for this model
     │   └── CassetteMiss      a replay needs a question or a decision that was not recorded
     ├── ToolError             the model: its tool call cannot be executed
     ├── RunError              a run ended without an answer
@@ -23,7 +24,13 @@
 A message states the problem, with the value, and what to do. A denied permission is a result, not an exception.
 """
 
+import reprlib
+import textwrap
 from collections.abc import Callable, Mapping
+from functools import partial
+
+_VALUE_CHARS = 200
+_LINE_COLUMNS = 79
 
 
 class ArtifactFlowError(Exception):
@@ -31,7 +38,13 @@ class ArtifactFlowError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Replace IPython's traceback by the message: a stack through two threads does not help a notebook user."""
-        return [f"{self} ({type(self).__name__})"]
+        return [wrap_words(f"{self} ({type(self).__name__})")]
+
+
+def wrap_words(text: str) -> str:
+    """Wrap long lines of a text for stderr at words; JupyterLab breaks them within words."""
+    fill = partial(textwrap.fill, width=_LINE_COLUMNS, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(fill(line) if len(line) > _LINE_COLUMNS else line for line in text.split("\n"))
 
 
 def describe_error(error: BaseException) -> str:
@@ -53,8 +66,51 @@ def redacted(error: Exception, redact: Callable[[str], str]) -> Exception:
     return error if message == str(error) else ArtifactFlowError(f"{type(error).__name__}: {message}")
 
 
+class _Repr(reprlib.Repr):
+    """Repr with limits at each level, so that its cost does not depend on the size of the value."""
+
+    def __init__(self, max_chars: int) -> None:
+        super().__init__()
+        self.maxlevel = 3
+        self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = 12
+        self.maxstring = self.maxother = max_chars + 1  # one more, so that `brief` sees that something was cut
+
+    def repr_str(self, x: str, level: int) -> str:
+        """Return the repr of the beginning; the base class would keep both ends."""
+        del level
+        return repr(x[: self.maxstring])
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return an integer, or only its size if it is large, because Python refuses to print thousands of digits."""
+        del level
+        return f"<integer of {x.bit_length()} bits>" if x.bit_length() > self.maxother * 3 else repr(x)
+
+    def repr_instance(self, x: object, level: int) -> str:
+        """Return the repr of an object, or only its class if the object has no repr."""
+        del level
+        try:
+            return repr(x)
+        except Exception:  # noqa: BLE001 - an object of a person may raise anything
+            return f"<{type(x).__name__}>"
+
+
+def brief(value: object, max_chars: int = _VALUE_CHARS) -> str:
+    """Return the repr of a value for a message, cut after `max_chars` characters.
+
+    Time and memory do not grow with a builtin value, and an object whose repr fails is named by its class.
+    """
+    text = _Repr(max_chars).repr(value)
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
+
+
 class UsageError(ArtifactFlowError, ValueError):
     """The caller passed an invalid argument."""
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise `UsageError` unless the argument of this name is text."""
+    if not isinstance(value, str):
+        raise UsageError(f"{name} is {brief(value)}; it must be text.")
 
 
 class FormError(UsageError):
@@ -107,6 +163,10 @@ class ModelRejected(ModelError):
 
 class ContextOverflow(ModelRejected):
     """The prompt exceeds the context window; the engine compresses it further and sends it once more."""
+
+
+class ToolsRefused(ModelRejected):
+    """The endpoint takes no native tools for this model; with `tool_protocol="auto"` calls go into the text."""
 
 
 class CassetteMiss(ModelError):

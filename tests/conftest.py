@@ -3,6 +3,7 @@
 import gc
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ from support.forked_python import fast_python, write_kernelspec
 from support.replies import in_request_protocol
 
 import artifactflow_nb as af
+from artifactflow_nb.core.language import NAMES
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.folder_file import TRUST_VARIABLE
 from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES, Settings
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.store.frames import PLUGIN_FRAMES
+from artifactflow_nb.store.schema import KEYS, PLUGIN_TABLES, ROW_CHECKS
+from artifactflow_nb.store.storage import KEPT_CONVERSATIONS
 
 OpenEngine = Callable[..., Awaitable[Engine]]
 OpenWorkbench = Callable[..., af.Workbench]
@@ -49,8 +54,9 @@ def nowhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, nowhere: Path) -> Iterator[None]:
     """Tests see no setting of the machine and write only into their own folders."""
-    for variable in (*ENVIRONMENT_VARIABLES.values(), TRUST_VARIABLE):
+    for variable in ENVIRONMENT_VARIABLES.values():
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv(TRUST_VARIABLE, "1")  # tests copy stores, and write no permission of the person
     is_writing = "tmp_path" in request.fixturenames or request.node.get_closest_marker("browser")
     monkeypatch.chdir(request.getfixturevalue("tmp_path") if is_writing else nowhere)
     yield
@@ -102,3 +108,28 @@ def workbench(tmp_path: Path) -> Iterator[OpenWorkbench]:
     yield open_one
     for wb in opened:
         wb.close()
+
+
+@pytest.fixture
+def own_plugins() -> Iterator[Callable[[], None]]:
+    """Remove what plugins of the test have declared in this process, after the test or when the function is called."""
+    registries: tuple[dict[Any, Any], ...] = (PLUGIN_TABLES, PLUGIN_FRAMES, KEYS, ROW_CHECKS, KEPT_CONVERSATIONS, NAMES)
+    before = [dict(registry) for registry in registries[:-1]] + [deepcopy(NAMES)]
+
+    def restore() -> None:
+        for registry, content in zip(registries, before, strict=True):
+            registry.clear()
+            registry.update(content)
+
+    yield restore
+    restore()
+
+
+@pytest.fixture
+def figures() -> Iterator[None]:
+    """Draw plots without a display, and close them after the test."""
+    from matplotlib import pyplot as plt
+
+    plt.switch_backend("agg")
+    yield
+    plt.close("all")

@@ -8,21 +8,24 @@ from typing import Any, Self, cast
 
 from artifactflow_nb.agents.prompts import PromptLibrary, is_prompt_text
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
-from artifactflow_nb.core.document.project import ProjectInfo
-from artifactflow_nb.core.document.resources import Persona, Skill
-from artifactflow_nb.core.document.tree import Block, BlockTree
-from artifactflow_nb.core.messages import COMPUTED_PROVIDER, Message, ToolCall, ToolProtocol, Usage
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER, Message, ToolCall, ToolProtocolChoice, Usage
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
 from artifactflow_nb.core.runs import Outcome, split_outcome
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
-from artifactflow_nb.core.text.format import clip
-from artifactflow_nb.errors import UsageError
-from artifactflow_nb.models.base import Model, ModelEvent, ModelReply, ModelRequest, model_name
+from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.models.base import (
+    Model,
+    ModelEvent,
+    ModelReply,
+    ModelRequest,
+    TemperatureModel,
+    WritingTask,
+    model_name,
+)
 from artifactflow_nb.tools.base import Tool
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AgentConfig(CardMixin):
+class AgentConfig:
     """The configuration of an agent.
 
     Attributes:
@@ -32,14 +35,18 @@ class AgentConfig(CardMixin):
         required_tools: Names and categories of the tools that it gets from the workbench; `all` for every tool. See
             `select_tools`.
         model: Name of a model at the endpoint, or a model object; None for the configured model.
-        temperature: Sampling temperature.
+        temperature: Sampling temperature; None for the endpoint's own.
+        temperature_is_optional: Whether the temperature is sent only to models that are known to take one.
+        reasoning_effort: How long a model thinks, such as `low` or `high`; None for the endpoint's own.
+        extra_body: Further fields of each request, such as `{"top_p": 0.9}`.
         max_tool_rounds: Rounds of tool calls after which the agent must answer.
         streaming: Whether the text is displayed while it arrives.
         llm_max_retries: Retries of a failed model call; four retries take about 15 s with the default delay.
         llm_retry_delay: Seconds before the first retry, doubled for each further one.
         prompt: Text of the prompt, or the name of its file without `.md`; empty for the agent's name. A name
             has no spaces and no punctuation except `_`, `-`, `.` and `/`.
-        tool_protocol: `xml` or `native`; None for the configured protocol if the model supports it.
+        tool_protocol: `xml`, `native`, or `auto` for the model's own and, where its endpoint refuses or ignores tools,
+            `xml`; None for the configured protocol if the model supports it.
     """
 
     name: str
@@ -47,13 +54,16 @@ class AgentConfig(CardMixin):
     capabilities: tuple[str, ...] = ()
     required_tools: tuple[str, ...] = ()
     model: str | Model | None = None
-    temperature: float | None = 0.5
+    temperature: float | None = None
+    temperature_is_optional: bool = False
+    reasoning_effort: str | None = None
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
     max_tool_rounds: int = 3
     streaming: bool = True
     llm_max_retries: int = 4
     llm_retry_delay: float = 1.0
     prompt: str = ""
-    tool_protocol: ToolProtocol | None = None
+    tool_protocol: ToolProtocolChoice | None = None
 
     @property
     def prompt_source(self) -> str:
@@ -68,20 +78,6 @@ class AgentConfig(CardMixin):
     def __repr__(self) -> str:
         tools, model = list(self.required_tools), model_name(self.model)
         return f"AgentConfig({self.name!r}, {self.description!r}, required_tools={tools!r}, model={model!r})"
-
-    def _card(self) -> Card:
-        rows: CardRows = [
-            ("does", self.description),
-            ("can", " ".join(self.capabilities)),
-            ("tools", Code(", ".join(self.required_tools))),
-            ("calls tools by", self.tool_protocol),
-            ("model", model_name(self.model)),
-            ("temperature", self.temperature),
-            ("tool rounds", self.max_tool_rounds),
-            ("retries", self.llm_max_retries),
-            ("prompt", clip(self.prompt, 80) if is_prompt_text(self.prompt) else Code(f"{self.prompt_name}.md")),
-        ]
-        return Card("Agent", self.name, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +107,6 @@ class AgentResponse:
     token_usage: Usage | None = None
     ignored_calls: tuple[str, ...] = ()
     outcome: Outcome | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectContext:
-    """The project values that a prompt uses.
-
-    Attributes:
-        references: The blocks that the person's message names with `@`.
-        active_skills: The skills that the person's message names.
-        block: The block that the job writes or edits; the prompt has it in the job's instruction.
-        wish: The person's request for this block, which is also in the instruction.
-    """
-
-    info: ProjectInfo
-    tree: BlockTree
-    references: Sequence[Block] = ()
-    personas: Sequence[Persona] = ()
-    skills: Sequence[Skill] = ()
-    active_skills: Sequence[Skill] = ()
-    block: Block | None = None
-    wish: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +143,8 @@ class PromptContext:
         artifacts: The inventory of the branch: (id, title, version).
         task_plan: The plan of this turn; empty if there is none yet.
         feedback: The person's comment on the last turn; empty if none.
-        project: The project; None without one.
+        task: The text that the job writes; the prompt has the task in the job's instruction.
+        sections: Further sections of the prompt.
         next_calls: The calls of an agent without a language model; None for other agents.
         plan: The plan that the agent created or executes; in the prompt it is part of an instruction or a result.
         choices: The decisions that a replanner can take, which are also in its instruction.
@@ -181,7 +157,8 @@ class PromptContext:
     artifacts: Sequence[tuple[str, str, int]] = ()
     task_plan: str = ""
     feedback: str = ""
-    project: ProjectContext | None = None
+    task: WritingTask | None = None
+    sections: Sequence[str] = ()
     next_calls: NextCalls | None = None
     plan: PlanProgress | None = None
     choices: tuple[ReplanChoice, ...] = ()
@@ -197,7 +174,7 @@ class PromptContext:
         return f"<system_time>{self.now:%Y-%m-%d} (UTC)</system_time>{depth}{scope if self.search_scope else ''}"
 
 
-class BaseAgent(CardMixin):
+class BaseAgent:
     """An agent with its prompt, tools and model.
 
     A subclass changes its prompt (`build_system_prompt`), its model calls (`stream`) or its answers
@@ -215,6 +192,8 @@ class BaseAgent(CardMixin):
 
     model: Model
     protocol: CallProtocol
+    can_change_protocol = False
+    """Whether its calls go into the text if the endpoint of its model refuses or ignores tools."""
     tells_outcome = False
     """Whether its answers end with an outcome; see `split_outcome`."""
 
@@ -233,21 +212,18 @@ class BaseAgent(CardMixin):
             return
         self.model = own_model
         protocols = self.model.tool_protocols
-        if config.tool_protocol is not None and config.tool_protocol not in protocols:
+        choice = None if config.tool_protocol == "auto" else config.tool_protocol
+        self.can_change_protocol = choice is None and "xml" in protocols
+        if choice is not None and choice not in protocols:
             raise UsageError(
                 f"The agent {config.name!r} has tool_protocol {config.tool_protocol!r}, which its model "
                 f"({self.model.provider}) does not support. Use one of: {', '.join(map(repr, protocols))}."
             )
-        self.protocol = PROTOCOLS[config.tool_protocol or protocols[0]]
+        self.protocol = PROTOCOLS[choice or protocols[0]]
         self.set_tools(tuple(tools))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config!r})"
-
-    def _card(self) -> Card:
-        config = self.config
-        rows: CardRows = [("class", Code(type(self).__name__)), ("tools", Code(", ".join(config.required_tools)))]
-        return Card("Agent", config.name, [("does", config.description), *rows])
 
     def bind(self, config: AgentConfig, tools: Sequence[Tool], model: Model, prompts: PromptLibrary) -> Self:
         """Copy the agent with another configuration, and with tools, a model and prompt files."""
@@ -270,6 +246,13 @@ class BaseAgent(CardMixin):
         """Create an agent without tools that has this agent's model, tool protocol and prompt files."""
         own = replace(config, model=self.config.model, tool_protocol=self.protocol.name)
         return BaseAgent(own, (), self.model, self._prompts)
+
+    def with_text_calls(self) -> Self:
+        """Copy the agent with calls of tools in the text."""
+        agent = copy(self)
+        agent.protocol = PROTOCOLS["xml"]
+        agent.set_tools(self.tools)
+        return agent
 
     def with_tools(self, names: Collection[str]) -> Self:
         """Copy the agent with only those of its tools that are in `names`."""
@@ -342,13 +325,20 @@ class BaseAgent(CardMixin):
             run_model: The model that was chosen for the run; None for the configured one.
         """
         config = self.config
+        effort = {} if config.reasoning_effort is None else {"reasoning_effort": config.reasoning_effort}
+        # A model that may refuse temperatures gets one only if somebody has chosen it.
+        takes: bool | None = True
+        if isinstance(self.model, TemperatureModel):
+            takes = self.model.takes_temperature(self.model_for_run(run_model))
+        is_sent = takes or (takes is None and not config.temperature_is_optional)
         return ModelRequest(
             messages=tuple(messages),
             tools=self._specs,
             tool_choice="none" if conclude else "auto",
             tool_protocol=self.protocol.name,
             model=self._requested_model(run_model),
-            temperature=config.temperature,
+            temperature=config.temperature if is_sent else None,
+            extra_body={**effort, **config.extra_body},
             max_retries=config.llm_max_retries,
             retry_delay_s=config.llm_retry_delay,
         )
@@ -416,6 +406,6 @@ def as_agent(source: AgentLike) -> BaseAgent:
             raise UsageError(f"{name}() failed ({error}). Pass an object of this class instead.") from None
     if not isinstance(source, BaseAgent):
         raise UsageError(
-            f"{source!r:.200} is not an agent. Pass an af.AgentConfig, or an object whose class extends af.BaseAgent."
+            f"{brief(source)} is not an agent. Pass an af.AgentConfig, or an object whose class extends af.BaseAgent."
         )
     return source

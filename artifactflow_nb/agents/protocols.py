@@ -12,9 +12,11 @@ from typing import Protocol
 
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.core.messages import ERROR_PREFIX, Message, ToolCall, ToolProtocol, ToolResult
+from artifactflow_nb.core.toolcalls.parser import clean_name
 from artifactflow_nb.core.toolcalls.quotes import DisplayedTexts
 from artifactflow_nb.core.toolcalls.xml import ParsedReply, format_call, format_results, parse_reply
 from artifactflow_nb.models.base import ModelReply
+from artifactflow_nb.store.calls import StoredTurn
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.manual import tool_manual
 
@@ -38,7 +40,7 @@ class CallProtocol(Protocol):
     def transcribe(self, reply: ModelReply) -> ModelReply:
         """Convert a reply to the form in which it is stored and repeated in the next prompts."""
 
-    def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
+    def write(self, turn: StoredTurn, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
         """Convert a reply and the results of its calls to messages of the next prompt."""
 
 
@@ -64,8 +66,10 @@ class XmlProtocol:
         content = "\n\n".join(filter(None, [reply.content.rstrip(), *readable])) if readable else reply.content
         return replace(reply, content=content, calls=tuple(call for call in reply.calls if call.error))
 
-    def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
-        """Return the text as the model wrote it, and one message with all results."""
+    def write(self, turn: StoredTurn, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
+        """Return the text as the model wrote it with its native calls, and one message with all results."""
+        native = (call for call, _ in results[: turn.n_native_calls] if not call.error)
+        content = "\n\n".join(filter(None, [turn.content, *(format_call(call.name, call.params) for call in native)]))
         text = format_results((call.name, result) for call, result in results)
         return [Message("assistant", content), Message("tool", text)]
 
@@ -81,21 +85,27 @@ class NativeProtocol:
         return prompts.render("tools_native")
 
     def read(self, reply: ModelReply, shown: Sequence[str] = (), offered: Collection[str] = ()) -> ParsedReply:
-        """Return the native calls; the text is never parsed for calls, since it may quote one."""
-        del shown, offered
-        return ParsedReply(reply.content.strip(), reply.calls)
+        """Return the native calls; the text is never parsed for calls, since it may quote one.
+
+        Some endpoints leave in a name what the model's family writes around it, such as `functions.`.
+        """
+        del shown
+        plain_names = {call.name: clean_name(call.name) for call in reply.calls if call.name not in offered}
+        renamed = {name: plain for name, plain in plain_names.items() if plain in offered}
+        calls = (replace(call, name=renamed.get(call.name, call.name)) for call in reply.calls)
+        return ParsedReply(reply.content.strip(), tuple(calls))
 
     def transcribe(self, reply: ModelReply) -> ModelReply:
         """Return the reply unchanged."""
         return reply
 
-    def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
+    def write(self, turn: StoredTurn, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
         """Return the text with its calls, and one message per result."""
         calls = tuple(call for call, _ in results)
         messages = [
             Message("tool", result.data if result.success else f"{ERROR_PREFIX}{result.error}") for _, result in results
         ]
-        return [Message("assistant", content.strip(), calls), *messages]
+        return [Message("assistant", turn.content.strip(), calls, turn.provider_fields), *messages]
 
 
 PROTOCOLS: Mapping[ToolProtocol, CallProtocol] = {"xml": XmlProtocol(), "native": NativeProtocol()}

@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 
 from artifactflow_nb.agents.base import AgentConfig
-from artifactflow_nb.core.text.cards import Card, CardMixin
-from artifactflow_nb.errors import UsageError
-from artifactflow_nb.models.base import Model, check_model, model_name
+from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.models.base import Model, check_model
 
 REVIEWER = "reviewer"
 """Name of the agent that reviews calls, and the author of its decisions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewer(CardMixin):
+class Reviewer:
     """A model that answers approval requests, for `Workbench(approvals=...)`.
 
     It approves a call, denies it, or leaves the decision to the person; so it does if the model fails or its answer
@@ -31,13 +30,18 @@ class Reviewer(CardMixin):
         if not isinstance(self.model, str | None):
             check_model("Reviewer.model", self.model)
         if not isinstance(self.rules, str):
-            raise UsageError(f"rules is {self.rules!r}; write in plain words what is allowed and what is forbidden.")
-
-    def _card(self) -> Card:
-        return Card("Reviewer", model_name(self.model), [("rules", self.rules)])
+            raise UsageError(f"rules is {brief(self.rules)}; write in plain words what is allowed and forbidden.")
 
     @property
     def agent_config(self) -> AgentConfig:
         """The configuration of the reviewing agent, which has no tools."""
         description = "Decides whether calls may run, in the person's place."
-        return AgentConfig(REVIEWER, description, model=self.model, temperature=0.0, max_tool_rounds=0, streaming=False)
+        return AgentConfig(
+            REVIEWER,
+            description,
+            model=self.model,
+            temperature=0.0,
+            temperature_is_optional=True,
+            max_tool_rounds=0,
+            streaming=False,
+        )

@@ -16,11 +16,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from artifactflow_nb.core.local_files import read_bytes, reason
+from artifactflow_nb.core.local_files import absolute_path, read_bytes, reason, shown_path
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import count, did_you_mean, first_lines, short_repr
+from artifactflow_nb.core.text.format import count, did_you_mean, first_lines
 from artifactflow_nb.core.text.yaml_text import load_yaml
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, brief
 
 PACKAGED = "packaged"
 
@@ -44,6 +44,11 @@ OptionalTemperature = Annotated[
     Field(description="a number from 0 to 2, or null for the endpoint's own"),
 ]
 
+ReasoningEffort = Annotated[
+    NonEmptyName | None, Field(description="a text such as `low` or `high`, or null for the endpoint's own")
+]
+ExtraBody = Annotated[dict[str, Any], Field(description="fields of a request by name, such as `top_p: 0.9`")]
+
 
 class ConfigNode(BaseModel):
     """Base of the nodes of a configuration; unknown keys and values of a wrong type are errors."""
@@ -51,20 +56,32 @@ class ConfigNode(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class AgentNode(ConfigNode):
+class ModelNode(ConfigNode):
+    """Configuration of the model calls of an agent.
+
+    Attributes:
+        model: The model's name at the endpoint; None for the configured model.
+        temperature: Sampling temperature; None for the endpoint's own.
+        reasoning_effort: How long the model thinks; None for the endpoint's own.
+        extra_body: Further fields of each request.
+    """
+
+    model: ModelName = None
+    temperature: OptionalTemperature = None
+    reasoning_effort: ReasoningEffort = None
+    extra_body: ExtraBody = {}
+
+
+class AgentNode(ModelNode):
     """Configuration of an agent.
 
     Attributes:
         max_iterations: Rounds of tool calls after which the agent must answer.
         tools: `all`, categories and names of tools; see `select_tools`.
-        model: The model's name at the endpoint; None for the configured model.
-        temperature: Sampling temperature; None for the endpoint's own.
     """
 
     max_iterations: PositiveInteger
     tools: ToolNames
-    model: ModelName = None
-    temperature: OptionalTemperature = None
 
 
 class GraphConfig(CardMixin):
@@ -78,7 +95,8 @@ class GraphConfig(CardMixin):
     of a flow, such as `plan_create`, are offered without being named; the tools for blocks are for the flow `compose`
     only. - `model`: a model's name at the endpoint, or null for the configured one. - `temperature`: from 0 to 2, or
     null for the endpoint's own. A value that you set here takes precedence over the setting `temperature`, which is for
-    all agents.
+    all agents; a packaged value is sent only to models that are known to take one. - `reasoning_effort`: how long the
+    model thinks. - `extra_body`: further fields of each request.
 
     The flow `plan` has further ones:
 
@@ -125,17 +143,16 @@ class GraphConfig(CardMixin):
         """
         if source is None:
             return cls(packaged)
-        is_mapping = isinstance(source, Mapping)
-        overrides = _nodes_of(source if isinstance(source, Mapping) else _read(Path(source).expanduser()))
+        overrides = _nodes_of(source if isinstance(source, Mapping) else _read(absolute_path(source)))
         try:
             model = _model_of(tuple((name, type(node)) for name, node in packaged.items()))
             nodes = dict(model.model_validate(_merged(_as_json(packaged), overrides)))
         except ValidationError as error:
             details = {detail["loc"][:2]: detail for detail in reversed(error.errors(include_url=False))}
             problems = [_problem(packaged, detail) for detail in reversed(details.values())]
-            where = "graph_config" if is_mapping else str(source)
+            where = "graph_config" if isinstance(source, Mapping) else shown_path(source)
             raise UsageError("\n".join(f"{where}: {problem}" for problem in first_lines(problems))) from None
-        return cls(packaged, nodes, "a mapping" if is_mapping else str(source))
+        return cls(packaged, nodes, "a mapping" if isinstance(source, Mapping) else shown_path(source))
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -157,7 +174,7 @@ class GraphConfig(CardMixin):
             ("changed", count(len(changed), "value") if changed else "nothing"),
         ]
         values = [
-            (Code(path), Code(short_repr(changed.get(path, value))), Code(short_repr(value)) if path in changed else "")
+            (Code(path), Code(brief(changed.get(path, value))), Code(brief(value)) if path in changed else "")
             for path, value in flatten_nodes(self._packaged)
         ]
         table = CardTable(("value", "is", "packaged as"), values)
@@ -201,7 +218,7 @@ def _read(path: Path) -> Mapping[Any, Any]:
         raise UsageError(f"{where} cannot be read: {reason(error)}") from None
     values = load_yaml(content, where)
     if not isinstance(values, Mapping | None):
-        raise UsageError(f"{where} is {short_repr(values)}; it must hold nodes such as `executor:`.")
+        raise UsageError(f"{where} is {brief(values)}; it must hold nodes such as `executor:`.")
     return values or {}
 
 
@@ -220,7 +237,7 @@ def _nodes_of(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
         nodes = {node["name"]: {key: value for key, value in node.items() if key != "name"} for node in nodes}
     if not isinstance(nodes, Mapping):
         raise UsageError(
-            f"graph.nodes is {short_repr(nodes)}; it must map names to nodes, or be a list of nodes that have a name."
+            f"graph.nodes is {brief(nodes)}; it must map names to nodes, or be a list of nodes that have a name."
         )
     return {
         **{key: value for key, value in values.items() if key != "graph"},
@@ -233,16 +250,14 @@ def _problem(packaged: Mapping[str, ConfigNode], detail: Any) -> str:
     """Describe a validation error: the path, the value, and what is allowed."""
     node, *inside = detail["loc"]
     path = ".".join([node, *inside[:1], *(str(part) for part in inside[1:2] if isinstance(part, int))])
-    value, is_unknown = short_repr(detail["input"]), detail["type"] == "extra_forbidden"
+    value, is_unknown = brief(detail["input"]), detail["type"] == "extra_forbidden"
     if is_unknown and not inside:
         hint = did_you_mean(path, packaged)
-        return f"there is no {short_repr(path)} (which is {value}).{hint} Known: {', '.join(packaged)}."
+        return f"there is no {brief(path)} (which is {value}).{hint} Known: {', '.join(packaged)}."
     fields = type(packaged[node]).model_fields
     known = ", ".join(fields)
     if is_unknown:
-        return (
-            f"there is no {short_repr(path)} (which is {value}).{did_you_mean(inside[0], fields)} {node} has: {known}."
-        )
+        return f"there is no {brief(path)} (which is {value}).{did_you_mean(inside[0], fields)} {node} has: {known}."
     if not inside:
         return f"{path} is {value}; it must hold some of: {known}."
     allowed = fields[inside[0]].description

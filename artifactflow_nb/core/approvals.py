@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from artifactflow_nb.core.language import ENGLISH
+from artifactflow_nb.core.language import agent_label
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, MarkdownText
 from artifactflow_nb.core.text.format import storable_text, value_text
-from artifactflow_nb.errors import UsageError, describe_error
+from artifactflow_nb.errors import UsageError, brief, describe_error
 
 Scope = Literal["once", "run", "conversation", "always"]
 SCOPES: tuple[Scope, ...] = ("once", "run", "conversation", "always")
@@ -102,11 +102,19 @@ class ApprovalRequest(CardMixin):
     def sentence(self) -> str:
         """The title with the name of the agent in words."""
         is_engines = self.title.startswith(f"{self.agent} wants to ")
-        return f"{ENGLISH.agent(self.agent)}{self.title.removeprefix(self.agent)}" if is_engines else self.title
+        return f"{agent_label(self.agent)}{self.title.removeprefix(self.agent)}" if is_engines else self.title
+
+    @property
+    def advice(self) -> str:
+        """The code that decides the request in any kernel, as a sentence."""
+        run = f'wb.run("{self.run_id}")'
+        if self.kind == QUESTION_KIND:
+            return f'Answer with {run}.answer("your answer", "{self.id}"), or use deny instead to leave it open.'
+        return f'Decide with {run}.approve("{self.id}") or {run}.deny("reason", "{self.id}").'
 
     def _card(self) -> Card:
         steps = self.steps
-        agent = ENGLISH.agent(self.agent)
+        agent = agent_label(self.agent)
         rows: CardRows = [("agent", agent), ("tool", Code(self.tool)), ("reason", self.message)]
         rows += [("can be", ", ".join(self.allowed))] if self.allowed else []
         rows += [("hosts", Code(", ".join(self.hosts)))] if self.hosts else []
@@ -121,11 +129,8 @@ class ApprovalRequest(CardMixin):
             folds.append(Details("Steps", CardTable(STEP_COLUMNS, steps), is_open=True))
         elif self.preview:
             folds.append(Details("Preview", MarkdownText(self.preview), is_open=True))
-        note = f'Decide with wb.approve("{self.id}") or wb.deny("{self.id}", "reason").'
-        if self.kind == QUESTION_KIND:
-            note = f'Answer with wb.answer("{self.id}", "your answer"), or leave it open with wb.deny("{self.id}").'
         title = "Question" if self.kind == QUESTION_KIND else "Approval request"
-        return Card(title, self.sentence, [*rows, ("run", Code(self.run_id))], folds, note)
+        return Card(title, self.sentence, [*rows, ("run", Code(self.run_id))], folds, self.advice)
 
 
 STEP_COLUMNS = ("step", "description", "tools")
@@ -152,7 +157,7 @@ def plan_note(preview: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(CardMixin):
+class Decision:
     """The decision on an approval request.
 
     Attributes:
@@ -178,18 +183,13 @@ class Decision(CardMixin):
         if isinstance(self.instruction, str):  # a lone surrogate cannot be stored
             object.__setattr__(self, "instruction", storable_text(self.instruction))
         if self.scope not in SCOPES:
-            raise UsageError(f"scope is {self.scope!r}; it must be one of {', '.join(map(repr, SCOPES))}.")
+            raise UsageError(f"scope is {brief(self.scope)}; it must be one of {', '.join(map(repr, SCOPES))}.")
         if self.params is not None and not isinstance(self.params, Mapping):
-            raise UsageError(f"params is {self.params!r}; pass all parameters of the call by name.")
+            raise UsageError(f"params is {brief(self.params)}; pass all parameters of the call by name.")
         if self.params is not None and not self.approved:
             raise UsageError("Parameters were edited for a call that is not approved; approve it, or leave them out.")
         if self.replaces_call and (self.approved or not self.instruction.strip()):
             raise UsageError("A decision that replaces the call needs an instruction, and cannot approve the call.")
-
-    def _card(self) -> Card:
-        params = None if self.params is None else Code(value_text(dict(self.params)))
-        rows: CardRows = [("instruction", self.instruction), ("parameters", params), ("scope", self.scope)]
-        return Card("Decision", self.choice, [*rows, ("decided by", self.decided_by)])
 
     @property
     def choice(self) -> str:
@@ -236,13 +236,15 @@ class ApprovalPolicy:
             _check_verdict("approvals", self.rule)
             return
         if isinstance(self.rule, Mapping):
-            by_tool = {name: _check_verdict(f"approvals[{name!r}]", verdict) for name, verdict in self.rule.items()}
+            by_tool = {
+                name: _check_verdict(f"approvals[{brief(name)}]", verdict) for name, verdict in self.rule.items()
+            }
             object.__setattr__(self, "_by_tool", by_tool)
             return
         function = self.rule if callable(self.rule) else getattr(self.rule, "decide", None)
         if not callable(function) or inspect.iscoroutinefunction(function):
             raise UsageError(
-                f"approvals is {self.rule!r}; it must be 'ask', 'approve' or 'deny', a mapping from tool names to "
+                f"approvals is {brief(self.rule)}; it must be 'ask', 'approve' or 'deny', a mapping from tool names to "
                 "these, a plain function that returns one of them for a request, or an object with such a method "
                 "`decide`."
             )
@@ -256,7 +258,7 @@ class ApprovalPolicy:
         """Raise `UsageError` for a rule about an unknown tool, which would otherwise silently never apply."""
         names = [*known, BUDGET_KIND]
         if unknown := [name for name in self._by_tool if name not in names]:
-            raise UsageError(f"approvals names an unknown tool {unknown[0]!r}. Known: {', '.join(names)}.")
+            raise UsageError(f"approvals names an unknown tool {brief(unknown[0])}. Known: {', '.join(names)}.")
 
     async def forbids(self, request: ApprovalRequest) -> bool:
         """Return whether the rule itself denies the request; this overrides an earlier approval for the whole run."""
@@ -296,7 +298,7 @@ class ApprovalPolicy:
 
 
 def _check_verdict(source: str, verdict: str) -> Verdict:
-    for known in VERDICTS:
+    for known in VERDICTS if isinstance(verdict, str) else ():
         if verdict == known:
             return known
-    raise UsageError(f"{source} is {verdict!r}; it must be one of 'ask', 'approve', 'deny'.")
+    raise UsageError(f"{source} is {brief(verdict)}; it must be one of 'ask', 'approve', 'deny'.")

@@ -6,9 +6,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from artifactflow_nb.core.messages import Usage
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows
-from artifactflow_nb.core.text.format import count, usd
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.core.text.format import MAX_LISTED_LINES, count, usd
+from artifactflow_nb.errors import UsageError, brief
 
 TOKENS_PER_PRICE = 1_000_000
 
@@ -16,7 +15,24 @@ _DIGITS = 6
 """Decimal places of a remaining cost or time."""
 
 
-class Price(CardMixin, BaseModel):
+class _Checked(BaseModel):
+    """A frozen value; its constructor raises `UsageError` in place of pydantic's error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        if values:
+            names = ", ".join(type(self).model_fields)
+            raise UsageError(f"{type(self).__name__} takes values by name ({names}), not {brief(values[0])}.")
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise UsageError(_problems(type(self), fields, error)) from None
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # settings report the place of an inner value
+
+
+class Price(_Checked):
     """Token prices of a model, in US dollars per million tokens.
 
     Attributes:
@@ -24,8 +40,6 @@ class Price(CardMixin, BaseModel):
         output: Price of reply tokens, including reasoning.
         cache_read: Price of prompt tokens read from the endpoint's cache; None for the input price.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
@@ -39,14 +53,15 @@ class Price(CardMixin, BaseModel):
         cost = (usage.input_tokens - cached) * self.input + cached * cached_price + usage.output_tokens * self.output
         return cost / TOKENS_PER_PRICE
 
-    def _card(self) -> Card:
-        prices = {"input": self.input, "output": self.output, "input read from a cache": self.cache_read}
-        rows: CardRows = [(name, None if price is None else usd(price, exact=True)) for name, price in prices.items()]
-        return Card("Price", "of a million tokens", rows)
-
 
 def cost_usd(prices: Mapping[str, Price], models: Iterable[str | None], usage: Usage | None) -> float | None:
-    """Compute the cost of a call in US dollars by the first of `models` with a price; None if none has one."""
+    """Return the cost of a call in US dollars: what the endpoint reports, or by the first of `models` with a price.
+
+    Returns:
+        None if nothing is reported and no model has a price.
+    """
+    if usage is not None and usage.reported_usd is not None:
+        return usage.reported_usd
     price = next((prices[name] for name in models if name is not None and name in prices), None)
     return None if price is None or usage is None else price.cost_usd(usage)
 
@@ -79,7 +94,7 @@ class BudgetUsage(BaseModel):
         )
 
 
-class Budget(CardMixin, BaseModel):
+class Budget(_Checked):
     """Limits of one run, checked before each of its model calls.
 
     A started call is never aborted, so the last call, and calls of parallel agents, may exceed a limit. The usage of
@@ -93,8 +108,6 @@ class Budget(CardMixin, BaseModel):
         when_spent: `stop` ends the run at a limit; `ask` requests approval to continue.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     tokens: int | None = Field(default=None, gt=0, le=2**63 - 1)  # the largest integer of SQLite
     usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -105,10 +118,12 @@ class Budget(CardMixin, BaseModel):
         """Create a budget from limits by name; `UsageError` lists the invalid ones."""
         if isinstance(limits, Budget):
             limits = limits.model_dump()
+        if not isinstance(limits, Mapping):
+            raise UsageError(f"The budget is {brief(limits)}. Pass its limits by name, as af.Budget(tokens=50_000).")
         try:
             return cls.model_validate(limits)
         except ValidationError as error:
-            raise UsageError(f"The budget {limits!r} is invalid: {_problems(error)}.") from None
+            raise UsageError(_problems(cls, limits, error)) from None
 
     @property
     def limits(self) -> dict[str, float]:
@@ -148,24 +163,13 @@ class Budget(CardMixin, BaseModel):
         }
         return ", ".join(texts[name](limit) for name, limit in self.exceeded(spent).items())
 
-    def _card(self) -> Card:
-        rows: CardRows = [
-            ("tokens", self.tokens),
-            ("cost", None if self.usd is None else usd(self.usd, exact=True)),
-            ("active time", None if self.seconds is None else f"{self.seconds:,.10g} s"),
-        ]
-        notes = {
-            "stop": "The run stops where a limit is reached.",
-            "ask": "A person is asked where a limit is reached.",
-        }
-        return Card("Budget", "of a run" if self.limits else "without limits", rows, note=notes[self.when_spent])
 
-
-def _problems(error: ValidationError) -> str:
-    known = ", ".join(Budget.model_fields)
-    return "; ".join(
-        f"{'.'.join(map(str, detail['loc']))} is not one of {known}"
+def _problems(kind: type[BaseModel], values: object, error: ValidationError) -> str:
+    known = ", ".join(kind.model_fields)
+    problems = "; ".join(
+        f"{'.'.join(map(str, detail['loc'])):.80} is not one of {known}"
         if detail["type"] == "extra_forbidden"
-        else f"{'.'.join(map(str, detail['loc'])) or 'it'}: {detail['msg'].lower()}"
-        for detail in error.errors(include_url=False)
+        else f"{'.'.join(map(str, detail['loc'])) or 'it':.80}: {detail['msg'].lower()}"
+        for detail in error.errors(include_url=False, include_input=False)[:MAX_LISTED_LINES]
     )
+    return f"The {kind.__name__.lower()} {brief(values)} is invalid: {problems}."

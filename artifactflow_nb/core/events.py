@@ -21,7 +21,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Details
 from artifactflow_nb.core.text.format import count, duration, format_local_time
 
 MAIN_JOB = "main"
@@ -49,7 +49,8 @@ class StreamEventType(StrEnum):
     """job_id, call_id, kind (answer | reasoning | call), delta, tool_protocol; a call is XML or, if native, JSON"""
     LLM_COMPLETE = "llm_complete"
     """job_id, call_id, step, model, text, reasoning, finish_reason, duration_ms, ttft_ms, token_usage; optionally
-    ignored_calls (names of tools that the agent called although it had to answer)"""
+    ignored_calls (names of tools that the agent called although it had to answer) and notice (what is different from
+    now on)"""
     AGENT_COMPLETE = "agent_complete"
     """job_id, step, content, routing, token_usage"""
 
@@ -132,7 +133,7 @@ class StreamedText:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamEvent(CardMixin):
+class StreamEvent:
     """An event of a run.
 
     Attributes:
@@ -167,19 +168,9 @@ class StreamEvent(CardMixin):
             return not self.data.get("interrupted")
         return self.type in {StreamEventType.ERROR, StreamEventType.CANCELLED}
 
-    def data_json(self, spaces: int | None = None) -> str:
-        """Serialise the payload as JSON, on one line or with this indentation."""
-        return json.dumps(dict(self.data), ensure_ascii=False, default=str, indent=spaces)
-
-    def _card(self) -> Card:
-        rows: CardRows = [
-            ("time", f"{self.timestamp:%Y-%m-%d %H:%M:%S.%f} UTC"),
-            ("agent", self.agent),
-            ("tool", self.tool and Code(self.tool)),
-            ("run", Code(self.run_id)),
-            ("data", Code(self.data_json())),
-        ]
-        return Card("Event", f"{self.seq}: {self.type.value}", rows, [Details("All data", Code(self.data_json(2)))])
+    def data_json(self) -> str:
+        """Serialise the payload as JSON on one line."""
+        return json.dumps(dict(self.data), ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True, slots=True)

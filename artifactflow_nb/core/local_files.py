@@ -10,13 +10,14 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, brief
 
 AnyPath = str | os.PathLike[str]
 
@@ -31,6 +32,32 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISSOCK, "a socket"),
 )
+
+
+def absolute_path(path: AnyPath) -> Path:
+    """Return the absolute path of a path that a person passes, so that `os.chdir` changes no path that is used later.
+
+    Errors: `UsageError` for an unknown user after `~`, what is no path, and if the working directory was deleted.
+    """
+    try:
+        absolute = Path(path).expanduser().absolute()
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            absolute.lstat()  # refuses characters and lengths that no path has
+    except (RuntimeError, OSError, ValueError, TypeError) as error:
+        detail = reason(error) if isinstance(error, OSError | ValueError) else f"{error!s:.200}"
+        value = brief(str(path) if isinstance(path, Path) else path)
+        raise UsageError(f"The path {value} cannot be used: {detail}. Pass an absolute path.") from None
+    return absolute
+
+
+def shown_path(path: AnyPath) -> str:
+    """Return a path as outputs and errors show it: relative to the working directory unless that form is longer.
+
+    A saved notebook then has the same outputs on every machine.
+    """
+    with suppress(OSError, ValueError):  # the working directory was deleted; another drive of Windows
+        return min(os.path.relpath(path), str(path), key=len)
+    return str(path)
 
 
 def open_regular(path: AnyPath) -> BinaryIO:
@@ -141,3 +168,9 @@ def is_deeper(value: Any, levels: int) -> bool:
         if not containers:
             return False
     return True
+
+
+def read_at_most(path: Path, n_bytes: int) -> bytes:
+    """Read at most `n_bytes` and one more byte of a regular file, so that the caller sees that it is longer."""
+    with open_regular(path) as file:
+        return file.read(min(os.fstat(file.fileno()).st_size, n_bytes) + 1)

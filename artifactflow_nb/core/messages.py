@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details
-
 Role = Literal["system", "user", "assistant", "tool"]
 DeltaKind = Literal["answer", "reasoning", "call"]
 """What a piece of a streamed reply belongs to: the answer, the reasoning, or the arguments of a native call."""
 
 ToolProtocol = Literal["xml", "native"]
 """How a model calls tools: as XML in the reply text, or in the API's own tool-call fields."""
+
+ToolProtocolChoice = Literal["auto", "xml", "native"]
+"""A tool protocol, or `auto`: that of the model, and calls in the text where an endpoint refuses or ignores tools."""
 
 COMPUTED_PROVIDER = "artifactflow"
 """Provider of agents that compute their replies without a language model; lists of models leave them out."""
@@ -24,7 +25,7 @@ ERROR_PREFIX = "Error: "
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall(CardMixin):
+class ToolCall:
     """A tool call as the model wrote it.
 
     Attributes:
@@ -44,10 +45,6 @@ class ToolCall(CardMixin):
         """Length of the name and all parameters in characters."""
         return len(self.name) + sum(len(key) + len(str(value)) for key, value in self.params.items())
 
-    def _card(self) -> Card:
-        rows: CardRows = [*((name, Code(str(value))) for name, value in self.params.items()), ("error", self.error)]
-        return Card("Tool call", self.name, rows)
-
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -57,16 +54,19 @@ class Message:
         role: The author; a `tool` message carries results for the preceding assistant message.
         calls: The native calls of an assistant message; one `tool` message per call follows, in the same order. XML
             calls are part of `content` instead, and a single `tool` message carries all their results.
+        provider_fields: Fields of the reply that its model expects to get back; opaque for everybody else.
     """
 
     role: Role
     content: str
     calls: tuple[ToolCall, ...] = ()
+    provider_fields: Mapping[str, Any] | None = None
 
     @property
     def n_chars(self) -> int:
         """Length in characters, including native calls."""
-        return len(self.content) + (sum(call.n_chars for call in self.calls) if self.calls else 0)
+        calls = sum(call.n_chars for call in self.calls) if self.calls else 0
+        return len(self.content) + calls + (len(str(self.provider_fields)) if self.provider_fields else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult(CardMixin):
+class ToolResult:
     """Result of a tool call.
 
     Attributes:
@@ -103,15 +103,6 @@ class ToolResult(CardMixin):
     error: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    def _card(self) -> Card:
-        rows: CardRows = [
-            ("error", self.error),
-            ("data", self.data),
-            *((name, str(value)) for name, value in self.metadata.items()),
-        ]
-        folds = [Details("All data", Code(self.data))] if self.data else []
-        return Card("Tool result", "success" if self.success else "failure", rows, folds)
-
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -121,6 +112,7 @@ class Usage:
         input_tokens: Prompt tokens, including cached ones.
         output_tokens: Reply tokens, including reasoning.
         estimated: Whether the counts were estimated from characters because the endpoint reported none.
+        reported_usd: What the call cost, in US dollars, according to the endpoint.
     """
 
     input_tokens: int
@@ -128,6 +120,7 @@ class Usage:
     reasoning_tokens: int | None = None
     cache_read_tokens: int | None = None
     estimated: bool = False
+    reported_usd: float | None = None
 
     @property
     def total_tokens(self) -> int:

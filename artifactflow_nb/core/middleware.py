@@ -14,12 +14,11 @@ from datetime import datetime
 from typing import Any
 
 from artifactflow_nb.core.messages import Message, ToolCall, Usage
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import count, duration, usd
+from artifactflow_nb.core.text.format import count
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModelCall(CardMixin):
+class ModelCall:
     """A model call about to be sent: one attempt at a turn.
 
     Attributes:
@@ -65,20 +64,9 @@ class ModelCall(CardMixin):
     def __repr__(self) -> str:
         return f"ModelCall({self.agent!r}, step={self.step}, model={self.model!r}, call_id={self.call_id!r})"
 
-    def _card(self) -> Card:
-        rows: CardRows = [
-            ("model", f"{self.model} ({self.provider})"),
-            ("step", f"{self.step} of {self.job_id}"),
-            ("attempt", self.attempt),
-            ("temperature", self.temperature),
-            ("tools", Code(", ".join(self.tools))),
-            ("run", Code(self.run_id)),
-        ]
-        return Card("Model call", f"of {self.agent}", rows, [Details("Prompt", Code(self.prompt))])
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModelOutcome(CardMixin):
+class ModelOutcome:
     """A model's reply.
 
     Attributes:
@@ -106,20 +94,9 @@ class ModelOutcome(CardMixin):
     def __repr__(self) -> str:
         return f"ModelOutcome({self.model!r}, tokens={self.usage.total_tokens}, duration_ms={self.duration_ms:.0f})"
 
-    def _card(self) -> Card:
-        rows: CardRows = [
-            ("time", duration(self.duration_ms)),
-            ("tokens", self.usage.total_tokens),
-            ("cost", None if self.cost_usd is None else usd(self.cost_usd)),
-            ("stopped because", self.finish_reason),
-            ("calls", Code(", ".join(call.name for call in self.calls))),
-        ]
-        texts = (("Reply", self.content), ("Reasoning", self.reasoning))
-        return Card("Reply", f"of {self.model}", rows, [Details(title, Code(text)) for title, text in texts if text])
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ToolInvocation(CardMixin):
+class ToolInvocation:
     """A tool call about to be executed; also passed with the outcome of a denied call.
 
     Attributes:
@@ -146,14 +123,9 @@ class ToolInvocation(CardMixin):
     def __repr__(self) -> str:
         return f"ToolInvocation({self.tool!r}, by {self.agent!r}, tool_call_id={self.tool_call_id!r})"
 
-    def _card(self) -> Card:
-        params = [(Code(name), str(value)) for name, value in self.params.items()]
-        folds = [Details("Parameters", CardTable(("name", "value"), params), is_open=True)] if params else []
-        return Card("Tool call", f"{self.tool} by {self.agent}", [("run", Code(self.run_id))], folds)
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ToolOutcome(CardMixin):
+class ToolOutcome:
     """Result of a successful tool call.
 
     Attributes:
@@ -169,12 +141,9 @@ class ToolOutcome(CardMixin):
     def __repr__(self) -> str:
         return f"ToolOutcome({count(len(self.data), 'character')}, duration_ms={self.duration_ms:.0f})"
 
-    def _card(self) -> Card:
-        return Card("Result", "", [("time", duration(self.duration_ms))], [Details("Data", Code(self.data))])
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CallError(CardMixin):
+class CallError:
     """Failure of a model call or tool call.
 
     Attributes:
@@ -196,16 +165,11 @@ class CallError(CardMixin):
     def __repr__(self) -> str:
         return f"CallError({self.error_type!r}, {self.message!r})"
 
-    def _card(self) -> Card:
-        took = None if self.duration_ms is None else duration(self.duration_ms)
-        folds = [Details("Partial reply", Code(self.partial))] if self.partial else []
-        return Card(self.error_type, self.message, [("time", took)], folds)
-
 
 HOOKS = ("before_model", "after_model", "on_model_error", "before_tool", "after_tool", "on_tool_error")
 
 
-class Middleware(CardMixin):
+class Middleware:
     """Base class for observers of model calls and tool calls; override the hooks you need.
 
     A hook may be a plain function or `async`. Its job waits for it: `before_model` returns before the request is sent,
@@ -225,11 +189,6 @@ class Middleware(CardMixin):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
-
-    def _card(self) -> Card:
-        hooks = [hook for hook in HOOKS if implements_hook(self, hook)]
-        rows: CardRows = [("hooks", Code(", ".join(hooks))), ("time limit", f"{self.timeout_s} s")]
-        return Card("Middleware", type(self).__name__, rows)
 
     def before_model(self, call: ModelCall) -> Awaitable[None] | None:
         """Called before a model call."""

@@ -30,6 +30,16 @@ PLAN_MEDIA_TYPE = "application/vnd.artifactflow.plan+json"
 PLAN_CREATE_TOOL = "plan_create"
 """Name of the tool that creates a plan."""
 
+DELEGATING_TOOLS: dict[str, str | None] = {"call_subagent": "agent_name", PLAN_CREATE_TOOL: "title"}
+"""Delegating tools by name, each with the parameter that labels the delegated work in a timeline.
+
+None for a tool that the timeline draws like an ordinary tool. Plugins add theirs: metrics, charts and verification read
+stored rows without loading the flows, which takes a second.
+"""
+
+MODEL_TEXT_TOOLS: set[str] = set()
+"""Tools of plugins whose results are texts of models."""
+
 PLAN_DECIDE_TOOL = "plan_decide"
 """Name of the tool that decides after a step how a plan continues."""
 

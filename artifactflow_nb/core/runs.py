@@ -29,11 +29,8 @@ CLARIFIES: tuple[Clarify, ...] = get_args(Clarify)
 CLARIFY_SETTING = "clarify"
 """Run setting that holds `auto` or `always`; absent in runs that ask no question."""
 
-FORECAST_SETTING = "forecast"
-"""Run setting that holds the forecast of a deep run; see `store.metrics.load_forecast`."""
-
 SEARCH_SCOPE_SETTING = "search_scope"
-"""Run setting that holds what `web_search` searches, as a noun phrase; absent in runs of earlier releases."""
+"""Run setting that holds what `web_search` searches, as a noun phrase."""
 
 PARENT_CALL_SETTING = "subrun"
 """Run setting that holds the parent call of a subrun."""
@@ -84,13 +81,6 @@ Outcome = Literal["answered", "partly", "not_in_sources"]
 """Whether the question is answered, in part, or not because the sources do not say."""
 
 RUN_OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-
-OUTCOME_LABELS: Mapping[str, str] = {
-    "answered": "Answered",
-    "partly": "Partly answered",
-    "not_in_sources": "Not in the sources",
-}
-"""The outcomes in views."""
 
 _OPENING = "<outcome>"
 _LINE = re.compile(r"\s*`*\s*<outcome>([^<>]{0,40})(?:</outcome>)?\s*`*\s*$")

@@ -1,7 +1,8 @@
 """The agents of an engine: those of its flows and those that users register, each with its tools.
 
 An agent's model is the first of: its entry in `agent_models`, the model of its node or its own, the configured model.
-Its temperature is the first of: the value configured for its node, the setting for all agents, the packaged value.
+Its temperature is the first of: the value configured for its node, the setting for all agents, the packaged value. The
+packaged value is sent only to models that are known to take one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from artifactflow_nb.agents.reviewer import REVIEWER, Reviewer
 from artifactflow_nb.agents.settings import ConfigNode, GraphConfig
 from artifactflow_nb.engine.flow_registry import load_graph_config
 from artifactflow_nb.engine.settings import Settings
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model
@@ -28,6 +29,8 @@ _NODE_FIELDS = {
     "tools": "required_tools",
     "model": "model",
     "temperature": "temperature",
+    "reasoning_effort": "reasoning_effort",
+    "extra_body": "extra_body",
 }
 """The fields of a node and the fields of `AgentConfig` that they set."""
 
@@ -140,7 +143,7 @@ class AgentRegistry:
         own = as_agent(source)
         name = own.config.name
         if name in self.agents:
-            raise UsageError(f"There is an agent {name!r} already. Choose another name.")
+            raise UsageError(f"There is an agent {brief(name)} already. Choose another name.")
         agent = self._bind(own, self._config)
         if not own.has_own_prompt:
             self._prompts.check(own.config.prompt_source)
@@ -174,7 +177,7 @@ class AgentRegistry:
     def agent(self, name: str) -> BaseAgent:
         """Return the agent of this name; `UsageError` with the known names if there is none."""
         if name not in self.agents:
-            raise UsageError(f"There is no agent {name!r}. Known: {', '.join(self.agents)}.")
+            raise UsageError(f"There is no agent {brief(name)}. Known: {', '.join(self.agents)}.")
         return self.agents[name]
 
     def _offer(self) -> None:
@@ -229,11 +232,20 @@ class AgentRegistry:
         model = self._agent_models.get(config.name, config.model)
         wanted = self._settings.tool_protocol
         known = (self._model if model is None or isinstance(model, str) else model).tool_protocols
-        protocol = config.tool_protocol or (wanted if wanted in known else None)
-        temperature = config.temperature
-        if self._settings.temperature is not None and "temperature" not in graph.changed.get(config.name, {}):
-            temperature = self._settings.temperature
-        return replace(config, temperature=temperature, model=model, tool_protocol=protocol)
+        protocol = config.tool_protocol or (wanted if wanted in known else "auto")
+        settings, changed = self._settings, graph.changed.get(config.name, {})
+        temperature, is_optional = config.temperature, config.temperature_is_optional and "temperature" not in changed
+        if settings.temperature is not None and "temperature" not in changed:
+            temperature, is_optional = settings.temperature, False
+        return replace(
+            config,
+            temperature=temperature,
+            temperature_is_optional=is_optional,
+            reasoning_effort=config.reasoning_effort or settings.reasoning_effort,
+            extra_body={**settings.extra_body, **config.extra_body},
+            model=model,
+            tool_protocol=protocol,
+        )
 
     def _refusal(self, tool: str, agent: str) -> str:
         """Return the reason why the configuration cannot give an agent this tool; empty if it can."""

@@ -57,7 +57,7 @@ class BatchingSaver(SqliteSaver):
         connection.row_factory = None
         super().__init__(connection, serde=CheckedSerializer(secrets))
         try:
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file, or after a VACUUM
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has an effect on a new file only
             set_journal_mode(connection, path)
             connection.execute(f"PRAGMA journal_size_limit = {MAX_FREE_BYTES}")
             connection.set_authorizer(_ignore_journal_mode)  # `setup` would switch to WAL on a network file system too
@@ -166,8 +166,7 @@ class BatchingSaver(SqliteSaver):
                 self.conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_size")
             )
             if pages * size > MAX_FREE_BYTES:
-                is_incremental = self.conn.execute("PRAGMA auto_vacuum").fetchone()[0]
-                self.conn.executescript("PRAGMA incremental_vacuum" if is_incremental else "VACUUM")
+                self.conn.executescript("PRAGMA incremental_vacuum")
                 self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     # --- on the event loop -------------------------------------------------------------------------------------------

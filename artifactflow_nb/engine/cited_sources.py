@@ -10,14 +10,15 @@ from urllib.request import url2pathname
 
 import orjson
 
+from artifactflow_nb.core.plan import MODEL_TEXT_TOOLS
 from artifactflow_nb.core.runs import GRAPH_SETTING, WORK_SETTING
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.changes import SourceChange, SourceOfRun, UncheckedSource
 from artifactflow_nb.sources.citation_marks import Citations, addresses_of, listed_sources
 from artifactflow_nb.sources.citations import find_addresses, read_documents, read_hits
-from artifactflow_nb.sources.evidence import Evidence, is_same_source
 from artifactflow_nb.sources.manager import SCHEME, SourceManager
+from artifactflow_nb.sources.values import Evidence, is_same_source
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.runs import load_run
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
@@ -68,8 +69,10 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[
         is_reading = name in {web_fetch.name, web_search.name}
         results = orjson.loads(row["metadata"] or "{}").get("results", ()) if is_reading else ()
         addresses = [str(result.get("address")) for result in results if isinstance(result, dict)]
-        if name in _TOOLS_WITH_MODEL_TEXTS or (
-            is_reading and not any(is_same_source(address, each) for address in addresses for each in cited)
+        if (
+            name in _TOOLS_WITH_MODEL_TEXTS
+            or name in MODEL_TEXT_TOOLS
+            or (is_reading and not any(is_same_source(address, each) for address in addresses for each in cited))
         ):
             continue
         args, result = (text or "" for text in db.execute(_TEXTS, (row["tool_call_id"],)).fetchone())
@@ -83,10 +86,14 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[
     return Evidence(texts, snippets, frozenset(named), is_complete=is_complete)
 
 
-def artifact_evidence(db: sqlite3.Connection, artifact: Artifact) -> Evidence:
-    """Load the texts of sources behind a version: those of the run that wrote it; for a manual edit, of its message."""
+def artifact_evidence(db: sqlite3.Connection, artifact: Artifact, cited: Collection[str] | None = None) -> Evidence:
+    """Load the texts of sources behind a version: those of the run that wrote it; for a manual edit, of its message.
+
+    Without `cited`, the sources are those that the version lists.
+    """
     row = db.execute("SELECT run_id FROM runs WHERE message_id = ?", (artifact.message_id,)).fetchone()
-    return load_evidence(db, artifact.run_id or (row and row["run_id"]), addresses_of(artifact.markdown))
+    cited = addresses_of(artifact.markdown) if cited is None else cited
+    return load_evidence(db, artifact.run_id or (row and row["run_id"]), cited)
 
 
 def source_link(db: sqlite3.Connection, address: str) -> str:
@@ -104,6 +111,12 @@ def source_link(db: sqlite3.Connection, address: str) -> str:
         return ""
     page = anchor.replace("-", "=", 1) if path.lower().endswith(".pdf") else ""  # viewers of PDF open at `#page=3`
     return quote(Path(path).as_posix()) + (f"#{page}" if page else "")
+
+
+def linked_file(db: sqlite3.Connection, path: str) -> Path | None:
+    """Return the file of a source by the path in a `source_link`; None for a file that is no source."""
+    file = Path(os.path.abspath(path))  # noqa: PTH100 - the index does not follow links
+    return file if db.execute("SELECT 1 FROM sources WHERE uri = ?", (file.as_uri(),)).fetchone() else None
 
 
 def artifact_citations(

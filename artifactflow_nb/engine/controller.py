@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from artifactflow_nb import __version__
@@ -19,7 +18,6 @@ from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent
 from artifactflow_nb.core.runs import (
     CLARIFY_SETTING,
     DEPTH_SETTING,
-    FORECAST_SETTING,
     GRAPH_SETTING,
     PARENT_CALL_SETTING,
     SEARCH_SCOPE_SETTING,
@@ -27,24 +25,24 @@ from artifactflow_nb.core.runs import (
     Outcome,
     ParentCall,
 )
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
-from artifactflow_nb.core.text.format import duration
-from artifactflow_nb.engine.driver import EngineServices, RunScheduler
+from artifactflow_nb.engine.driver import RunScheduler
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.subruns import SubrunService
-from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, UsageError
+from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, UsageError, brief
 from artifactflow_nb.flows.base import FlowQuestion
 from artifactflow_nb.flows.events import Listener
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.conversations import ParentId, ParentSelector, resolve_parent
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json
-from artifactflow_nb.store.metrics import load_forecast, load_metrics
+from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, WAITING, NewRun, StoredRun, first_event, load_run
 from artifactflow_nb.tools.base import ToolContext
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
+
+    from artifactflow_nb.engine.engine import Engine
 
 
 class RunOptions(TypedDict, total=False):
@@ -78,7 +76,7 @@ class RunOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult(CardMixin):
+class RunResult:
     """The result of a run so far.
 
     Attributes:
@@ -101,20 +99,8 @@ class RunResult(CardMixin):
     metrics: ExecutionMetrics
     outcome: Outcome | None = None
 
-    def _card(self) -> Card:
-        rows: CardRows = [
-            ("error", self.error_message),
-            ("waits for", ", ".join(request.sentence for request in self.pending)),
-            ("time", duration(self.metrics.total_duration_ms)),
-            ("tokens", self.metrics.total_tokens),
-            ("run", Code(self.run_id)),
-            ("conversation", Code(self.conversation_id)),
-        ]
-        folds = [Details("The answer", MarkdownText(self.response), is_open=True)] if self.response else []
-        return Card("Run result", self.status, rows, folds)
 
-
-class ExecutionController(CardMixin):
+class ExecutionController:
     """Runs questions through flows.
 
     Args:
@@ -127,7 +113,12 @@ class ExecutionController(CardMixin):
         started: The ids of the runs that this controller stored, in order.
     """
 
-    def __init__(self, engine: EngineServices, after_drive: Callable[[str], Awaitable[None]] | None = None) -> None:
+    def __init__(self, engine: "Engine", after_drive: Callable[[str], Awaitable[None]] | None = None) -> None:
+        if not hasattr(engine, "services"):
+            raise UsageError(
+                f"A {type(engine).__name__} is no engine. Open an engine, `async with af.Engine(af.Settings.load()) as "
+                "engine`, and ask with `engine.controller.execute(question)`."
+            )
         self.scheduler = RunScheduler(engine, after_drive)
         self.subruns = SubrunService(engine.services, self.begin, self.scheduler)
         self.started: list[str] = []
@@ -136,10 +127,6 @@ class ExecutionController(CardMixin):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._engine.folder)!r})"
-
-    def _card(self) -> Card:
-        rows: CardRows = [("data", Code(str(self._engine.folder))), ("runs started here", len(self.started))]
-        return Card("Controller", "", rows)
 
     # --- questions ---------------------------------------------------------------------------------------------------
 
@@ -174,19 +161,18 @@ class ExecutionController(CardMixin):
             if conversation_id is not None:
                 place = conversation_id, parent_message_id
                 parent_id = await self._engine.database.read(lambda db: resolve_parent(db, *place))
-            new = FlowQuestion(question, conversation_id, parent_id, work, self._engine.folder)
+            new = FlowQuestion(
+                question, conversation_id, parent_id, work, self._engine.folder, self._engine.recorded_settings
+            )
             flow_settings = await spec.check_question(self._services, new)
         limits = None if budget is None else Budget.from_limits(budget)
         clarify = "never" if parent_call is not None else clarify
-        settings = {**await self._engine.settings_for_run(flow, limits, model, depth, clarify), **flow_settings}
-        if depth == "deep":
-            forecast = partial(load_forecast, flow=flow, depth=depth)
-            settings[FORECAST_SETTING] = await self._engine.database.read(forecast)
+        settings = {**await self._engine.run_config.build(flow, limits, model, depth, clarify), **flow_settings}
         if work is not None:
             settings[WORK_SETTING] = dict(work)
         if parent_call is not None:
             settings[PARENT_CALL_SETTING] = parent_call.as_json()
-        sources = await self._engine.sources_for_run()
+        sources = await self._engine.sources_of_a_run()
         settings[SEARCH_SCOPE_SETTING] = self._engine.search_scope()
         secrets, ids = self._services.secrets.current, self._services.ids
         owner = self._engine.run_locks.acquire()
@@ -204,7 +190,7 @@ class ExecutionController(CardMixin):
                 started_at=whole_ms(self._services.clock.now()),
                 settings={"sources": sources, **secrets.value(settings)},
                 mode=self._engine.mode,
-                manifest=await self._engine.manifest_for_run(flow, settings.get("model")),
+                manifest=await self._engine.manifest(flow, settings.get("model")),
             )
             stored = await self._services.runs.create(run, ids.new("conv"))
         except BaseException:
@@ -234,6 +220,8 @@ class ExecutionController(CardMixin):
         if message.run_id is not None:
             answer = await self._services.runs.get(message.run_id)
             self._engine.flows.check_available(answer)
+            if model is None:
+                await self._keep_models(answer, may_be_better=True)
             options["budget"] = budget or answer.settings.get("budget")
             options["model"] = model or answer.settings.get("model")
             options["flow"] = answer.flow
@@ -241,6 +229,13 @@ class ExecutionController(CardMixin):
             options["clarify"] = answer.settings.get(CLARIFY_SETTING, "never")
             options["work"] = answer.settings.get(WORK_SETTING)
         return await self.begin(message.content if content is None else content, **options)
+
+    async def _keep_models(self, run: StoredRun, *, may_be_better: bool = False) -> None:
+        """Raise `UsageError` with advice if a run that repeats another one would have another model."""
+        try:
+            await self._engine.run_config.check_models(run, may_be_better=may_be_better)
+        except UsageError as error:
+            raise UsageError(f"{error} Pass model= with the name of a model that is available here.") from None
 
     async def flow_of_message(self, message_id: str) -> str:
         """Return the flow of the run that answered a message; without a run, the default for new questions."""
@@ -411,7 +406,7 @@ class ExecutionController(CardMixin):
             raise UsageError("Nothing to do: pass a question as content, or thread_id to resume a run.")
         run = await self._services.runs.get_by_thread(thread_id)
         if message_id is not None and message_id != run.message_id:
-            raise NotFound(f"The thread {thread_id!r} answers {run.message_id!r}, not {message_id!r}.")
+            raise NotFound(f"The thread {brief(thread_id)} answers {run.message_id!r}, not {brief(message_id)}.")
         checked = {
             request_id: self.as_stored(decision) if isinstance(decision, Decision) else Decision(decision)
             for request_id, decision in decisions.items()
@@ -437,8 +432,12 @@ class ExecutionController(CardMixin):
         secrets = self._services.secrets.current
         return replace(decision, instruction=secrets.text(decision.instruction), params=secrets.value(params))
 
-    async def check_decision(self, request_id: str, decision: Decision) -> ApprovalRequest:
+    async def check_decision(
+        self, request_id: str, decision: Decision, *, keeps_models: bool = True
+    ) -> ApprovalRequest:
         """Return the request of a decision if the decision can be carried out here.
+
+        Without `keeps_models`, the run may continue with other models than those with which it started.
 
         Errors: `UsageError` if the run, the tool or the budget is not available, or the edited parameters do not fit.
         """
@@ -448,12 +447,12 @@ class ExecutionController(CardMixin):
                 "scope is 'always', which only a request about hosts can have. Use 'conversation' or 'run'."
             )
         run = await self._services.runs.get(request.run_id)
-        await self._engine.check_resume(run)
+        await self._engine.run_config.check_resume(run, keeps_models=keeps_models)
         if request.kind == BUDGET_KIND:
             budget = Budget.from_limits({**request.params, **(decision.params or {})})
             # The models of an adapted graph, and so their prices, are unknown.
             if decision.approved and GRAPH_SETTING not in run.settings:
-                self._engine.check_budget(budget, run.settings.get("model"))
+                self._engine.run_config.check_budget(budget, run.settings.get("model"))
             return request
         if request.kind == QUESTION_KIND and not request.allows(decision):
             raise UsageError(
@@ -476,7 +475,7 @@ class ExecutionController(CardMixin):
                 if flow is not None and flow.check_edit is not None:
                     services = dict(self._services.tool_services(run))
                     if flow.tool_services is not None:
-                        agents = self._engine.services_for_run(run.settings)
+                        agents = self._engine.agent_registry.services_for(self._services, run.settings)
                         services |= flow.tool_services(agents, self._engine.policy, run)
                     ids = run.run_id, run.conversation_id, run.message_id, request.agent, request.tool_call_id
                     problem = await flow.check_edit(ToolContext(*ids, services), args)

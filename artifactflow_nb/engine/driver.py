@@ -17,32 +17,24 @@ ends runs.
 import asyncio
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from artifactflow_nb.core.approvals import ApprovalPolicy
-from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.clock_ids import RunClock
 from artifactflow_nb.core.events import MAIN_JOB, StreamEvent, StreamEventType
 from artifactflow_nb.core.text.format import storable_text
-from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.engine.feeds import EventFeeds
-from artifactflow_nb.engine.flow_registry import FlowRegistry
-from artifactflow_nb.engine.manifest import Manifest
-from artifactflow_nb.engine.start_queue import StartQueue
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, UsageError, describe_error, redacted
 from artifactflow_nb.flows.approval import publish_decisions
 from artifactflow_nb.flows.cancellation import shielded, start_task
 from artifactflow_nb.flows.events import EventFeed, EventWriter
 from artifactflow_nb.flows.middleware import RunMiddleware
-from artifactflow_nb.flows.services import RunContext, Services, SubrunRunner
-from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.metrics import load_metrics
-from artifactflow_nb.store.ownership import RunLocks, effective_status, is_owner_gone
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.store.metrics import load_metrics, load_stopped_usage
+from artifactflow_nb.store.ownership import effective_status, is_owner_gone
 from artifactflow_nb.store.runs import (
     CANCELLED,
     COMPLETED,
@@ -59,12 +51,8 @@ from artifactflow_nb.tools.threads import is_task_cancelled
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-MAX_STARTING_RUNS = 8
-"""How many new runs prepare their first model call at the same time; the others wait.
+    from artifactflow_nb.engine.engine import Engine
 
-200 at once would each hold half a run in memory, so that Python looks through all objects of the process for garbage:
-that took a quarter of the time.
-"""
 RESTART_SKIP = 1_000_000
 """Event numbers that a run leaves out when it continues after the death of its process.
 
@@ -73,46 +61,6 @@ has, such as an `EventSource` that connects again, is not to miss events that ge
 """
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineServices:
-    """The services of an engine that its controller, scheduler and drivers share.
-
-    Attributes:
-        folder: The folder of the store and of the owners' locks.
-        mode: The mode that is stored with new runs.
-        start_queue: Limits how many runs are driven at the same time.
-        settings_for_run: Checks the flow, budget, model, depth and questions of a new run and returns its settings as
-            JSON, with which another process can continue it.
-        sources_for_run: Returns the ids of the sources that a new run searches.
-        search_scope: Returns the scope of `web_search` in a new run, as a noun phrase.
-        manifest_for_run: Returns the manifest of a new run, by its flow and the model that was chosen for it.
-        check_budget: Raises an error for a cost limit if the model has no price, so that it has no effect.
-        check_resume: Raises an error for a run whose flow, model, tools or budget are not available in this engine.
-        services_for_run: Returns the services with the agents as they were configured when a run started, by the
-            settings of the run.
-        start_slots: Limits how many new runs prepare their first model call at the same time.
-    """
-
-    services: Services
-    flows: FlowRegistry
-    checkpoints: Checkpoints
-    database: Database
-    folder: Path
-    mode: str
-    policy: ApprovalPolicy
-    run_locks: RunLocks
-    start_queue: StartQueue
-    settings_for_run: Callable[[str, Budget | None, str | None, str, str | None], Awaitable[dict[str, Any]]]
-    sources_for_run: Callable[[], Awaitable[list[str]]]
-    search_scope: Callable[[], str]
-    manifest_for_run: Callable[[str, str | None], Awaitable[Manifest]]
-    check_budget: Callable[[Budget, str | None], None]
-    check_resume: Callable[[StoredRun], Awaitable[None]]
-    services_for_run: Callable[[Mapping[str, Any]], Services]
-    subruns: Callable[[], SubrunRunner]
-    start_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_STARTING_RUNS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +103,7 @@ class RunDriver:
 
     def __init__(
         self,
-        engine: EngineServices,
+        engine: "Engine",
         run: StoredRun,
         feed: EventFeed,
         clock: RunClock,
@@ -177,7 +125,7 @@ class RunDriver:
         self._is_new = is_new
         self._clock = clock
         self._event_writer = EventWriter(run.run_id, clock, engine.services.runs, feed, skip=skip)
-        services, parent = engine.services_for_run(run.settings), run.parent_call
+        services, parent = engine.agent_registry.services_for(engine.services, run.settings), run.parent_call
         self._context = RunContext(
             run=run,
             policy=engine.policy,
@@ -192,14 +140,14 @@ class RunDriver:
                 services.redact,
                 services.plans,
             ),
-            subruns=engine.subruns(),
+            subruns=engine.controller.subruns,
             on_model_call=self._release_start_slot,
             is_new=is_new,
             secrets=services.secrets.current,
             flow=engine.flows.specs.get(run.flow),
         )
         self.cancellation = self._context.jobs.cancellation
-        self._has_place = False
+        self._place: asyncio.Semaphore | None = None
         self._holds_start_slot = False
 
     async def drive(self) -> None:
@@ -241,15 +189,13 @@ class RunDriver:
     async def _wait_for_start(self) -> None:
         """Wait for a place among the running runs, and for one among the runs that prepare their first model call.
 
-        Runs that continue take precedence. A subrun takes a place at once, because its parent has one and waits for it.
+        Runs that continue do not wait for new ones. A subrun needs no place, because its parent has one.
         """
+        places = self._engine.places_of_new_runs if self._is_new else self._engine.places_of_continuing_runs
         with self.cancellation.waiting():
-            if self.run.parent_call is not None:
-                self._engine.start_queue.enter_now()
-            else:
-                await self._engine.start_queue.enter(first=not self._is_new)
-            self._has_place = True
-            self._engine.run_locks.separate(self.owner)
+            if self.run.parent_call is None:
+                await places.acquire()
+                self._place = places
             if self._is_new:
                 self._holds_start_slot = await self._engine.start_slots.acquire()
         await self.cancellation.wait_if_cancelled()
@@ -262,6 +208,8 @@ class RunDriver:
     async def _until_end_or_pause(self) -> RunOutcome | None:
         """Advance the flow until the run ends or waits; return the outcome, or None if it waits."""
         checkpoints, approvals = self._engine.checkpoints, self._engine.services.approvals
+        if not self._is_new:
+            self._context.text_agents.update(await self._engine.services.calls.text_agents(self.run.run_id))
         while True:
             if not self._is_new:
                 await self.publish_decisions()
@@ -350,9 +298,9 @@ class RunDriver:
     def _stop(self, *, is_over: bool = False) -> None:
         """Stop driving. With `is_over` the run has ended or waits, so its row no longer names an owner."""
         self.is_driving = False
-        if self._has_place:
-            self._has_place = False
-            self._engine.start_queue.leave()
+        if self._place is not None:
+            self._place.release()
+            self._place = None
         self._engine.run_locks.release(self.owner, is_over=is_over)
 
     async def _end(self, outcome: RunOutcome) -> None:
@@ -373,6 +321,8 @@ class RunDriver:
                 subruns[:] = load_unfinished_subruns(db, run_id)
                 if "execution_metrics" in outcome.data:  # the event has the same mapping, and is stored after this
                     outcome.data["execution_metrics"] = load_metrics(db, run_id, event.timestamp).as_json()
+                if outcome.status == CANCELLED and (usage := load_stopped_usage(db, run_id)):
+                    outcome.data["stopped_usage"] = usage
                 return [] if abort_writes is None else abort_writes(db)
 
             events = await services.runs.finish(
@@ -386,7 +336,10 @@ class RunDriver:
             return
         for event in events:
             self._event_writer.publish(event)
-        await self._engine.subruns().cancel_subruns(subruns, by_code=not outcome.data.get("clicked"))
+        for key, asking in tuple(services.asking_calls.items()):
+            if asking.run_id == run_id:
+                services.asking_calls.pop(key).work.cancel()
+        await self._engine.controller.subruns.cancel_subruns(subruns, by_code=not outcome.data.get("clicked"))
         if not self._is_new or flow is None:  # else nothing was stored, because the run has not waited
             await self._engine.checkpoints.drop(self.run.thread_id)
 
@@ -421,7 +374,7 @@ class RunScheduler:
             a resume wait for it.
     """
 
-    def __init__(self, engine: EngineServices, after_drive: Callable[[str], Awaitable[None]] | None = None) -> None:
+    def __init__(self, engine: "Engine", after_drive: Callable[[str], Awaitable[None]] | None = None) -> None:
         self.feeds = EventFeeds(engine.services.runs)
         self._engine = engine
         self._services = engine.services
@@ -452,7 +405,7 @@ class RunScheduler:
                 await asyncio.wait([task])
             if not self._engine.run_locks.owns(run.owner):  # of its own runs the process has the current rows
                 run = await self._services.runs.get(run.run_id)
-                await self._engine.check_resume(run)
+                await self._engine.run_config.check_resume(run)
             driver = await self._claim(run)
             self._storage_problems.pop(run.run_id, None)
             return self._run_in_task(driver, driver.drive)

@@ -7,9 +7,10 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from artifactflow_nb.agents.base import AgentLike, BaseAgent
 from artifactflow_nb.agents.lead import LeadAgent
@@ -18,32 +19,34 @@ from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import flatten_nodes
 from artifactflow_nb.core.approvals import ApprovalPolicy, ApprovalRule
 from artifactflow_nb.core.budget import Price
-from artifactflow_nb.core.clock_ids import Clock, Ids, RandomIds, SystemClock
+from artifactflow_nb.core.clock_ids import Clock, Ids, RandomIds, SystemClock, whole_ms
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import SEARCH_SCOPE_SETTING
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Code, Details
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.engine.agent_registry import AgentRegistry
 from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.engine.cited_sources import SourceReview, review_sources
 from artifactflow_nb.engine.controller import ExecutionController
-from artifactflow_nb.engine.driver import EngineServices
 from artifactflow_nb.engine.factories import api_keys_of, known_values, make_embedder, make_model, make_search
 from artifactflow_nb.engine.flow_registry import FlowRegistry, load_graph_config
+from artifactflow_nb.engine.folder_file import STORE_FILE, check_links, has_store, remember_store, store_problem
 from artifactflow_nb.engine.manifest import Manifest, ManifestBuilder, source_label
 from artifactflow_nb.engine.mcp_toolset import McpToolset
+from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS, Plugin, add_plugin
 from artifactflow_nb.engine.run_config import RunConfigBuilder
 from artifactflow_nb.engine.settings import LOCAL, Settings
-from artifactflow_nb.engine.start_queue import StartQueue, max_running_runs
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.engine.start_queue import max_running_runs
+from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.known_secrets import SecretLookup
 from artifactflow_nb.flows.middleware import MiddlewareStack
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline.model import OfflineModel
+from artifactflow_nb.models.openai.client import OpenAIModel
+from artifactflow_nb.models.prices import PriceTable
 from artifactflow_nb.sources.changes import SourceOfRun
 from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.sources.values import IndexingResult, ProgressCallback, SectionHit
@@ -53,12 +56,9 @@ from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import CallStore
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.documents import ProjectStore
 from artifactflow_nb.store.faults import store_error
-from artifactflow_nb.store.jobs import BlockJobStore
 from artifactflow_nb.store.ownership import RunLocks
 from artifactflow_nb.store.plans import PlanStore
-from artifactflow_nb.store.resources import ResourceStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.subruns import SubrunStore
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
@@ -70,15 +70,22 @@ from artifactflow_nb.tools.web.scoring import LocalSearch
 from artifactflow_nb.tools.web.services import SERVICES
 from artifactflow_nb.tools.web.tools import CombinedSearch, SearchProvider, SearchScope, web_fetch, web_search
 
-STORE_FILE = "store.db"
+T = TypeVar("T")
+
 CHECKPOINT_FILE = "checkpoints.db"
 MODELS_TIMEOUT_S = 1.0
 """Longest time in seconds that a page waits for the list of models of an endpoint."""
+MAX_STARTING_RUNS = 8
+"""How many new runs prepare their first model call at the same time; the others wait.
+
+200 at once would each hold half a run in memory, so that Python looks through all objects of the process for garbage:
+that took a quarter of the time.
+"""
 MAX_RESCANNED_FILES = 1000
 """Largest number of files of a folder that is scanned at the start of a run: about 20 ms."""
 
 
-class Engine(CardMixin):
+class Engine:
     """A workbench without a user interface.
 
     Args:
@@ -93,6 +100,7 @@ class Engine(CardMixin):
         ids: The source of ids.
         middleware: User code that is called before and after every call, in this order.
         flows: Flow specs in addition to the built-in ones.
+        plugins: Plugins in addition to the built-in ones.
         search: Search engines of `web_search`, as objects: in addition to those that the settings name if these name
             any, else instead of the local sources.
 
@@ -106,11 +114,15 @@ class Engine(CardMixin):
         search_name: The names of the search engines.
         secrets: The secrets that are known by their values; they are masked in texts that enter a run.
         reviewer: The model that decides on calls before a person is asked; None for none.
+        plugins: The plugins by name, the built-in ones first.
+        own_plugins: The argument `plugins`.
     """
 
     controller: ExecutionController
     mode = "live"
     """The mode that the rows of new runs name."""
+    recorded_settings: Mapping[str, Any] | None = None
+    """The settings of the recorded run that a verification executes again; None otherwise."""
 
     def __init__(
         self,
@@ -125,8 +137,11 @@ class Engine(CardMixin):
         ids: Ids | None = None,
         middleware: Sequence[Middleware] = (),
         flows: Sequence[FlowSpec] = (),
+        plugins: Sequence[Plugin] = (),
         search: Sequence[SearchProvider] = (),
     ) -> None:
+        self.own_plugins = tuple(map(add_plugin, plugins))
+        self.plugins = {**BUILT_IN_PLUGINS, **{plugin.name: plugin for plugin in self.own_plugins}}
         self.settings = settings
         self.folder = settings.data_dir
         if isinstance(approvals, Reviewer):
@@ -135,12 +150,14 @@ class Engine(CardMixin):
         self.model_keys = api_keys_of([model, *(agent_models or {}).values(), reviewer and reviewer.model])
         values = partial(known_values, settings, os.environ, self.model_keys)
         self.secrets = SecretLookup(values)
-        self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE, self.secrets)
-        self.flows = FlowRegistry(self._checkpoints, flows)
+        self.checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE, self.secrets)
+        of_plugins = [flow for plugin in self.plugins.values() for flow in plugin.flows()]
+        self.flows = FlowRegistry(self.checkpoints, flows, of_plugins)
         self.graph_config = load_graph_config(settings.graph_config, self.flows.specs)
         self.model = model or make_model(settings)
         self.policy = ApprovalPolicy(approvals, settings.approvals)
         self.clock = clock or SystemClock()
+        self._opened_at = whole_ms(self.clock.now())
         self.ids = ids or RandomIds()
         self.database = Database(self.folder / STORE_FILE)
         self.sources = SourceManager(self.database, self.clock, self.secrets.mask, make_embedder(settings))
@@ -148,12 +165,10 @@ class Engine(CardMixin):
         self._search = {name: None if name == LOCAL else make_search(name, settings) for name in names}
         self._search |= {type(engine).__name__: engine for engine in search}
         self.search_name = ", ".join(self._search)
-        self._fetcher = Fetcher(settings.allowed_hosts)
+        self._fetcher = Fetcher(settings.allowed_hosts, proxy=settings.proxy)
         self.artifacts = ArtifactManager(self.database, self.clock, mask=self.secrets.mask)
         self.plans = PlanStore(self.database, self.artifacts)
-        self.projects = ProjectStore(self.database, self.artifacts, self._mask)
-        self.block_jobs = BlockJobStore(self.database)
-        self.resources = ResourceStore(self.database, self.artifacts, self._mask)
+        self._of_plugins: dict[type, Any] = {}
         self.conversations = ConversationManager(self.database, self.clock, self.ids, self.secrets.mask)
         self.runs = RunStore(self.database)
         self.approvals = ApprovalStore(self.database)
@@ -161,118 +176,106 @@ class Engine(CardMixin):
         self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, ask_person, web_search, web_fetch, *flow_tools))
         self._prompts = PromptLibrary(prompts)
         self._manifests = ManifestBuilder(self._prompts, self.database)
-        self._agent_models = dict(agent_models or {})
+        self.agent_models = dict(agent_models or {})
         self.middleware = MiddlewareStack(middleware)
-        self._n_places = max_running_runs()
-        self._ownership = RunLocks(self.folder, self.ids.new("eng"), self._n_places)
+        self.run_locks = RunLocks(self.folder, self.ids.new("eng"))
+        self.places_of_new_runs = asyncio.Semaphore(max_running_runs())
+        self.places_of_continuing_runs = asyncio.Semaphore(max_running_runs())
+        self.start_slots = asyncio.Semaphore(MAX_STARTING_RUNS)
+        self.run_config = RunConfigBuilder(self)
         self._chosen: dict[str, IndexingResult] = {}  # by folder, in the order in which they were added
         self._stored: dict[str, IndexingResult] = {}  # all folders of the store, searched if none was chosen
         self._stored_token: object = None
         self._reference: str | None = None
         self._indexing = asyncio.Lock()
         self._offered: asyncio.Task[list[str]] | None = None
-        self._agents = AgentRegistry(
+        self.agent_registry = AgentRegistry(
             self.flows.specs,
             self.graph_config,
             settings=settings,
             model=self.model,
-            agent_models=self._agent_models,
+            agent_models=self.agent_models,
             prompts=self._prompts,
             tools=self.tools,
             reviewer=reviewer,
         )
-        free = [OfflineModel.default_model, *(model.default_model for model in self._agents.flow_models)]
-        self.prices: Mapping[str, Price] = {**dict.fromkeys(free, Price(input=0, output=0)), **settings.prices}
-        self.mcp = McpToolset(settings.mcp, self.tools, self._agents, mask=self.secrets.mask)
+        free = [OfflineModel.default_model, *(model.default_model for model in self.agent_registry.flow_models)]
+        own = {**dict.fromkeys(free, Price(input=0, output=0)), **settings.prices}
+        self.prices = PriceTable(own, self.model.endpoint if isinstance(self.model, OpenAIModel) else None)
+        for plugin in self.plugins.values():
+            self._of_plugins |= plugin.services(self)
+            if plugin.on_artifact_written is not None:
+                self.artifacts.on_written.append(plugin.on_artifact_written)
+            for entry in plugin.tools:
+                self.register_tool(entry)
+        self.mcp = McpToolset(settings.mcp, self.tools, self.agent_registry, mask=self.secrets.mask)
 
     def __repr__(self) -> str:
         return f"Engine(model={model_name(self.model)!r}, folder={str(self.folder)!r})"
 
-    def _card(self) -> Card:
-        agents = [(name, Code(", ".join(agent.tool_names)), agent.model_label) for name, agent in self.agents.items()]
-        folds = [Details("Agents", CardTable(("name", "tools", "model"), agents), is_open=True)]
-        return Card("Engine", model_name(self.model), [("data", Code(str(self.folder)))], folds)
-
     async def open(self) -> Self:
-        """Open the store, the checkpoints and the controller; `StoreError` with the path if that fails."""
+        """Open the store, the checkpoints and the controller; `StoreError` with the path if that fails.
+
+        Errors: `UsageError` for a data folder that is a link out of the folder that holds it, or has such a link.
+        """
         try:
-            self._ownership.open()
+            check_links(self.folder)
+            is_new = not has_store(self.folder)
+            self.run_locks.open()
+        except UsageError:
+            raise
         except (OSError, ValueError) as error:  # a ValueError for characters that no path can have
+            self.run_locks.close()
             raise store_error(self.folder, f"The data folder {self.folder} cannot be used", error) from error
         try:
             await self.database.open()
-            await self._checkpoints.open([run.thread_id for run in await self.runs.unfinished()])
+            if is_new:
+                remember_store(self.folder)
+            self.approvals.counts_since = self.grants_count_since
+            await self.checkpoints.open([run.thread_id for run in await self.runs.unfinished()])
             await self.load_sources()
+            self.services = Services(
+                clock=self.clock,
+                ids=self.ids,
+                conversations=self.conversations,
+                artifacts=self.artifacts,
+                runs=self.runs,
+                calls=CallStore(self.database),
+                approvals=self.approvals,
+                tools=self.tools,
+                plans=self.plans,
+                of_plugins=self._of_plugins,
+                subruns=SubrunStore(self.database),
+                agents=self.agent_registry.agents,
+                subagents=self.agent_registry.subagents,
+                graph_config=self.graph_config,
+                tool_services=self._tool_services,
+                prices=self.prices,
+                middleware=self.middleware,
+                redact=self.mask,
+                secrets=self.secrets,
+                reviewer=self.reviewer,
+            )
             self.controller = self._new_controller()
         except BaseException:
             await self.aclose()
             raise
         return self
 
-    def _new_controller(self) -> ExecutionController:
-        return ExecutionController(self._engine_services())
+    def grants_count_since(self) -> datetime | None:
+        """Return the time from which standing decisions count; None for all, as in a store that this account made."""
+        return self._opened_at if store_problem(self.folder) else None
 
-    def _mask(self, text: str) -> str:
+    def _new_controller(self) -> ExecutionController:
+        return ExecutionController(self)
+
+    def service(self, kind: type[T]) -> T:
+        """Return the object of this class that a plugin provides."""
+        return self.services.service(kind)
+
+    def mask(self, text: str) -> str:
         """Mask known secrets in a text, and values that have the form of a secret."""
         return Redactor(known_values(self.settings, os.environ, self.model_keys)).text(text)
-
-    def _engine_services(self) -> EngineServices:
-        services = Services(
-            clock=self.clock,
-            ids=self.ids,
-            conversations=self.conversations,
-            artifacts=self.artifacts,
-            runs=self.runs,
-            calls=CallStore(self.database),
-            approvals=self.approvals,
-            tools=self.tools,
-            plans=self.plans,
-            projects=self.projects,
-            block_jobs=self.block_jobs,
-            resources=self.resources,
-            subruns=SubrunStore(self.database),
-            agents=self._agents.agents,
-            subagents=self._agents.subagents,
-            graph_config=self.graph_config,
-            tool_services=self._tool_services,
-            prices=self.prices,
-            middleware=self.middleware,
-            redact=self._mask,
-            secrets=self.secrets,
-            reviewer=self.reviewer,
-        )
-        choices = RunConfigBuilder(
-            settings=self.settings,
-            graph_config=self.graph_config,
-            flows=self.flows,
-            agent_registry=self._agents,
-            tools=self.tools,
-            mcp=self.mcp,
-            policy=self.policy,
-            model=self.model,
-            agent_models=self._agent_models,
-            prices=self.prices,
-            reviewer=self.reviewer,
-        )
-        return EngineServices(
-            services=services,
-            flows=self.flows,
-            checkpoints=self._checkpoints,
-            database=self.database,
-            folder=self.folder,
-            mode=self.mode,
-            policy=self.policy,
-            run_locks=self._ownership,
-            start_queue=StartQueue(self._n_places),
-            settings_for_run=choices.build,
-            sources_for_run=self._sources_of_a_run,
-            search_scope=self.search_scope,
-            manifest_for_run=self.manifest,
-            check_budget=choices.check_budget,
-            check_resume=choices.check_resume,
-            services_for_run=partial(self._agents.services_for, services),
-            subruns=lambda: self.controller.subruns,
-        )
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
         local = LocalSearch(self.sources, run.settings.get("sources"))  # the sources that the run started with
@@ -280,15 +283,21 @@ class Engine(CardMixin):
         return {
             ArtifactManager: self.artifacts,
             PlanStore: self.plans,
-            ProjectStore: self.projects,
-            BlockJobStore: self.block_jobs,
-            ResourceStore: self.resources,
+            **self._of_plugins,
             ApprovalStore: self.approvals,
             SourceManager: self.sources,
             SearchProvider: CombinedSearch(engines) if len(engines) > 1 else next(iter(engines.values())),
-            SearchScope: SearchScope(run.settings.get(SEARCH_SCOPE_SETTING, "the sources")),
+            SearchScope: SearchScope(run.settings.get(SEARCH_SCOPE_SETTING, "the sources"), self._search_action()),
             Fetcher: self._fetcher,
         }
+
+    def _search_action(self) -> str:
+        """Return what a search does, for approval requests; empty for a search engine that the person wrote."""
+        places = ["your sources"] * (LOCAL in self._search) + ["the web"] * any(
+            name in SERVICES for name in self._search
+        )
+        is_known = {LOCAL, *SERVICES}.issuperset(self._search)
+        return f"search {' and '.join(places)}" if is_known else ""
 
     def search_scope(self) -> str:
         """Return the scope of searches of a run that starts now, as a noun phrase for its prompts."""
@@ -309,15 +318,15 @@ class Engine(CardMixin):
         Errors: `UsageError` for a value that is not a tool, the name of a different built-in tool, or an unknown agent.
         """
         if not isinstance(entry, Tool):
-            raise UsageError(f"{entry!r} is not a tool. Decorate a typed function with @af.tool.")
-        self._agents.register_tool(entry, self._agents.agent(agent or self.lead.config.name).config.name)
+            raise UsageError(f"{brief(entry)} is not a tool. Decorate a typed function with @af.tool.")
+        self.agent_registry.register_tool(entry, self.agent_registry.agent(agent or self.lead.config.name).config.name)
 
     def register_agent(self, agent: AgentLike) -> BaseAgent:
         """Add an agent to which the lead can delegate and return it; it cannot delegate itself.
 
         The arguments and errors are those of `Workbench.register_agent`.
         """
-        return self._agents.register_agent(agent)
+        return self.agent_registry.register_agent(agent)
 
     @property
     def searched_folders(self) -> Mapping[str, int]:
@@ -345,17 +354,17 @@ class Engine(CardMixin):
     @property
     def agents(self) -> Mapping[str, BaseAgent]:
         """All agents by name, the lead first."""
-        return self._agents.agents
+        return self.agent_registry.agents
 
     @property
     def lead(self) -> LeadAgent:
         """The agent that gets tools and sub-agents by default."""
-        return self._agents.lead
+        return self.agent_registry.lead
 
     async def list_models(self) -> list[str]:
         """List the names of the models at all endpoints of the agents, without duplicates."""
         models = [self.model, *(agent.model for agent in self.agents.values())]
-        endpoints = dict.fromkeys(model for model in models if model not in self._agents.flow_models)
+        endpoints = dict.fromkeys(model for model in models if model not in self.agent_registry.flow_models)
         return list(dict.fromkeys([name for endpoint in endpoints for name in await endpoint.list_models()]))
 
     def known_models(self, used: Iterable[str]) -> list[str]:
@@ -401,7 +410,7 @@ class Engine(CardMixin):
 
     async def search_sources(self, query: str, limit: int) -> list[SectionHit]:
         """Search the sources that a run would search now."""
-        return await self.sources.search(query, limit, await self._sources_of_a_run())
+        return await self.sources.search(query, limit, await self.sources_of_a_run())
 
     async def review_sources(self, used: Sequence[SourceOfRun], *, with_pages: bool) -> SourceReview:
         """Compare the sources of a run with their current texts; those of web pages only if `with_pages` is set."""
@@ -409,7 +418,7 @@ class Engine(CardMixin):
 
     async def check_retrieval(self, n_queries: int) -> list[RankingCheck]:
         """Measure whether vectors improve searches in the sources that a run would search now."""
-        return await self.vectors.check(n_queries, await self._sources_of_a_run())
+        return await self.vectors.check(n_queries, await self.sources_of_a_run())
 
     @property
     def vectors(self) -> VectorSearch:
@@ -421,7 +430,7 @@ class Engine(CardMixin):
             )
         return self.sources.vectors
 
-    async def _sources_of_a_run(self) -> list[str]:
+    async def sources_of_a_run(self) -> list[str]:
         """Return the ids of the sources for a new run. Small folders are scanned for new, changed and deleted files.
 
         In a large folder only the files that a search finds or a tool reads are checked, until it is added again.
@@ -454,14 +463,14 @@ class Engine(CardMixin):
             common["graph_config"] = changed
         if own := self.flows.graph_settings(flow):
             return self._manifests.build({}, None, **common, **own)
-        return self._manifests.build(self._agents.agents_of_flow(flow), model, **common, **self.mcp.manifest())
+        return self._manifests.build(self.agent_registry.agents_of_flow(flow), model, **common, **self.mcp.manifest())
 
     async def aclose(self) -> None:
         """Close everything, even if one part fails; unfinished runs can be resumed later."""
         async with AsyncExitStack() as stack:
-            stack.callback(self._ownership.close)
+            stack.callback(self.run_locks.close)
             stack.push_async_callback(self.database.close)
-            stack.push_async_callback(self._checkpoints.close)
+            stack.push_async_callback(self.checkpoints.close)
             stack.push_async_callback(self.mcp.aclose)
             if self.sources.vectors is not None:
                 stack.push_async_callback(self.sources.vectors.aclose)

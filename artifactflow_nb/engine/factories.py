@@ -22,7 +22,7 @@ def known_values(settings: Settings, environment: Mapping[str, str], keys_of_mod
     """Collect the secret values of the settings, the MCP servers, the environment and the models."""
     keys = [key.get_secret_value() for name in SECRET_SETTINGS if (key := getattr(settings, name)) is not None]
     keys += (secret for server in settings.mcp.values() for secret in server.secrets(environment))
-    for url in (settings.base_url or "", settings.searxng_url or ""):
+    for url in (settings.base_url or "", settings.searxng_url or "", settings.proxy or ""):
         try:
             parts = urlsplit(url)
             user, password = unquote(parts.username or ""), unquote(parts.password or "")
@@ -70,14 +70,14 @@ def make_embedder(settings: Settings) -> EmbeddingModel | None:
 def make_search(name: str, settings: Settings) -> SearchProvider:
     """Create the search engine of this name; not for `local`, since each run has its own local search."""
     if name == "searxng":
-        return SearxngSearch(settings.searxng_url or "")
+        return SearxngSearch(settings.searxng_url or "", proxy=settings.proxy)
     if name == "ddgs":
-        return DdgsSearch()
+        return DdgsSearch(proxy=settings.proxy)
     key: SecretStr | None = getattr(settings, f"{name}_key", None)
     secret = key.get_secret_value() if key else ""
     if name == "tavily":
-        return TavilySearch(secret)
-    return ServiceSearch(SERVICES[name], ServiceAccess(secret, settings.contact or ""))
+        return TavilySearch(secret, proxy=settings.proxy)
+    return ServiceSearch(SERVICES[name], ServiceAccess(secret, settings.contact or "", settings.proxy))
 
 
 def api_keys_of(models: Iterable[object]) -> tuple[str, ...]:

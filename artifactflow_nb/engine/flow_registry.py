@@ -3,16 +3,15 @@
 The name of a graph can be registered again for another graph; unfinished runs keep the graph with which they started.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.runs import GRAPH_SETTING
 from artifactflow_nb.engine.checkpoints import Checkpoints
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.flows.base import Flow, FlowSpec
-from artifactflow_nb.flows.compose.spec import COMPOSE_FLOW
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.flows.langgraph.fingerprint import graph_differences
 from artifactflow_nb.flows.langgraph.flow import AdaptedFlow
@@ -21,7 +20,7 @@ from artifactflow_nb.flows.plan.spec import PLAN_FLOW
 from artifactflow_nb.flows.research.spec import RESEARCH_FLOW
 from artifactflow_nb.store.runs import StoredRun
 
-BUILT_IN_FLOWS: dict[str, FlowSpec] = {flow.name: flow for flow in (RESEARCH_FLOW, PLAN_FLOW, COMPOSE_FLOW)}
+BUILT_IN_FLOWS: dict[str, FlowSpec] = {flow.name: flow for flow in (RESEARCH_FLOW, PLAN_FLOW)}
 """The built-in flows by name. The first agent of the first flow is the lead: the agent that tools are offered to if no
 other is named."""
 
@@ -42,6 +41,7 @@ class FlowRegistry(Mapping[str, Flow]):
     Args:
         checkpoints: Store the positions of runs in their graphs.
         own_specs: Flow specs of the user.
+        of_plugins: Flow specs of plugins.
 
     Attributes:
         own_specs: The argument `own_specs`.
@@ -50,13 +50,17 @@ class FlowRegistry(Mapping[str, Flow]):
     Errors: `UsageError` for a value that is not a `FlowSpec`, and for a name of a flow, agent or node that is in use.
     """
 
-    def __init__(self, checkpoints: Checkpoints, own_specs: Sequence[FlowSpec] = ()) -> None:
+    def __init__(
+        self, checkpoints: Checkpoints, own_specs: Sequence[FlowSpec] = (), of_plugins: Sequence[FlowSpec] = ()
+    ) -> None:
         self._checkpoints = checkpoints
+        if not isinstance(own_specs, Iterable):
+            raise UsageError(f"flows is {brief(own_specs)}; it must be a list of FlowSpec.")
         self.own_specs = tuple(own_specs)
         self.specs = dict(BUILT_IN_FLOWS)
-        for flow in self.own_specs:
+        for flow in (*of_plugins, *self.own_specs):
             if not isinstance(flow, FlowSpec):
-                raise UsageError(f"flows has the {type(flow).__name__} {flow!r:.80}; each must be a FlowSpec.")
+                raise UsageError(f"flows has the {type(flow).__name__} {brief(flow)}; each must be a FlowSpec.")
             used = {name for spec in self.specs.values() for name in spec.names_in_use}
             if repeated := [name for name in flow.names_in_use if name in used]:
                 raise UsageError(f"The flow {flow.name!r} cannot be added: the name {repeated[0]!r} is in use.")
@@ -96,7 +100,7 @@ class FlowRegistry(Mapping[str, Flow]):
 
     def _checked(self, name: str) -> str:
         if not isinstance(name, str) or not name.strip() or name in self.specs:
-            raise UsageError(f"A flow cannot be named {name!r}: pass a non-empty name that no FlowSpec has.")
+            raise UsageError(f"A flow cannot be named {brief(name)}: pass a non-empty name that no FlowSpec has.")
         return name
 
     def __getitem__(self, name: str) -> Flow:
@@ -111,7 +115,7 @@ class FlowRegistry(Mapping[str, Flow]):
     def require(self, name: str) -> Flow:
         """Return the flow of this name; `UsageError` with the known names if there is none."""
         if name not in self:
-            raise UsageError(f"There is no flow {name!r}. Known: {', '.join(self)}.")
+            raise UsageError(f"There is no flow {brief(name)}. Known: {', '.join(self)}.")
         return self[name]
 
     def pin(self, run_id: str, flow: Flow) -> None:
@@ -134,7 +138,7 @@ class FlowRegistry(Mapping[str, Flow]):
         if (own := self._own.get(name)) is None:
             return {}
         if model is not None:
-            raise UsageError(f"The flow {name!r} is a graph with its own models; remove model={model!r}.")
+            raise UsageError(f"The flow {brief(name)} is a graph with its own models; remove model={brief(model)}.")
         return {GRAPH_SETTING: dict(own.fingerprint)}
 
     def check_available(self, run: StoredRun) -> None:

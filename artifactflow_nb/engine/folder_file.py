@@ -1,4 +1,4 @@
-"""The settings file of the working directory, and the person's permission for its effects.
+"""The person's permission for what came with a folder: its settings file, and a store that another account made.
 
 A folder may come from somebody else. Settings that can send data, start a program, read or write outside of the folder
 or decide on behalf of the person take effect only after the person has allowed the file, until it or a file that it
@@ -8,21 +8,18 @@ names changes. Other settings need no permission. A key from the environment is 
 import hashlib
 import json
 import os
-import re
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from artifactflow_nb.core.local_files import read_bytes, reason
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import short_repr
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.core.local_files import AnyPath, absolute_path, read_bytes, reason
+from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.models.openai.errors import display_address
 from artifactflow_nb.tools.mcp.config import (
-    REDACTED_VALUE,
     McpServer,
     config_file,
     environment_variables,
@@ -32,41 +29,40 @@ from artifactflow_nb.tools.mcp.config import (
 
 SETTINGS_FILE = "artifactflow.toml"
 
+STORE_FILE = "store.db"
+
 TRUST_VARIABLE = "AF_TRUST_FOLDER"
-"""The value 1 allows the file of every folder: for CI, where the machine is disposable and nobody can be asked."""
+"""The value 1 allows the files and stores of all folders: for CI, where nobody can be asked."""
 
 _KEYS = ("OPENAI_API_KEY", "TAVILY_API_KEY", "BRAVE_API_KEY", "OPENALEX_API_KEY")
 _CUSTOM_HEADERS = "OPENAI_CUSTOM_HEADERS"  # the openai client adds them to every request
-_SHOWN_CHARS = 300
 _COMMAND_CHARS = 1000
 
 
-def _short(value: object) -> str:
-    return short_repr(value, _SHOWN_CHARS)
-
-
 def _address(value: object) -> str:
-    return _short(display_address(value) if isinstance(value, str) else value)
+    return brief(display_address(value) if isinstance(value, str) else value)
 
 
 EFFECTS: Mapping[str, Callable[[Any], str]] = {
     "base_url": lambda value: f"sends prompts, with what was read for them, to {_address(value)}",
     "api_key": lambda _value: "uses the key of somebody's account, whose owner may see what is sent with it",
-    "embedding_model": lambda value: f"sends searches to the model {_short(value)}, and what wb.embed_sources() embeds",
-    "approvals": lambda value: f"answers {_short(value)} in your place",
-    "graph_config": lambda value: f"changes what agents may do and whether plans need your approval: {_short(value)}",
-    "data_dir": lambda value: f"stores your work outside of this folder, in {_short(value)}",
-    "record": lambda value: f"writes what runs said into {_short(value)}",
-    "replay": lambda value: f"plays recorded answers and decisions instead of asking, from {_short(value)}",
-    "mode": lambda value: f"changes whether runs are played, asked or recorded to {_short(value)}",
-    "search": lambda value: f"changes where web_search sends its queries to {_short(value)}",
+    "extra_body": lambda value: f"adds fields to every request to a model: {brief(value)}",
+    "embedding_model": lambda value: f"sends searches to the model {brief(value)}, and what wb.embed_sources() embeds",
+    "approvals": lambda value: f"answers {brief(value)} in your place",
+    "graph_config": lambda value: f"changes what agents may do and whether plans need your approval: {brief(value)}",
+    "data_dir": lambda value: f"stores your work outside of this folder, in {brief(value)}",
+    "record": lambda value: f"writes what runs said into {brief(value)}",
+    "replay": lambda value: f"plays recorded answers and decisions instead of asking, from {brief(value)}",
+    "mode": lambda value: f"changes whether runs are played, asked or recorded to {brief(value)}",
+    "search": lambda value: f"changes where web_search sends its queries to {brief(value)}",
     "searxng_url": lambda value: f"sends search queries to {_address(value)}",
     **dict.fromkeys(
         ("tavily_key", "brave_key", "openalex_key"),
         lambda _value: "uses the key of somebody's account, whose owner may see the queries",
     ),
-    "contact": lambda value: f"tells search services the address {value!r}",
-    "allowed_hosts": lambda value: f"lets web_fetch reach hosts that are not public: {_short(value)}",
+    "contact": lambda value: f"tells search services the address {brief(value)}",
+    "proxy": lambda value: f"sends web requests of runs, and what they look for, through {_address(value)}",
+    "allowed_hosts": lambda value: f"lets web_fetch reach hosts that are not public: {brief(value)}",
 }
 """The effect of each setting of the file that needs a permission; each server of `mcp` has a line of its own."""
 
@@ -77,7 +73,7 @@ class FolderFile:
 
     Attributes:
         values: The settings; `mcp` as servers, also if the file names a JSON file of them.
-        hashes: SHA-256 of the file and of the files that it names, by name.
+        hashes: SHA-256 of the file, of files that it names and of programs of the folder that it starts, by name.
     """
 
     path: Path
@@ -108,6 +104,12 @@ class FolderFile:
             values["mcp"] = read_servers(values["mcp"])
         if isinstance(configured := values.get("graph_config"), str):
             hashes[configured] = _hash(read_config_file(Path(configured), "graph_config"))
+        for server in values.get("mcp", {}).values():
+            for part in (server.command or "", *server.args):
+                with suppress(OSError, RuntimeError, ValueError):  # no file, or no path
+                    program = (path.parent / (server.cwd or ".") / part).resolve()
+                    if program.is_relative_to(path.parent) and program.is_file():
+                        hashes[str(program.relative_to(path.parent))] = _hash(read_bytes(program))
         return cls(path, values, hashes)
 
     @property
@@ -175,22 +177,16 @@ class FolderFile:
 def describe_server(server: McpServer) -> str:
     """Describe what a server does, with its whole command but without secrets."""
     if server.url is not None:
-        line = f"calls tools of the server {_short(_masked(display_address(server.url), server))}"
+        line = f"calls tools of the server {brief(server.masked(display_address(server.url)))}"
     else:
-        command = [_short(_masked(part, server)) for part in (server.command or "", *server.args)]
+        command = [brief(server.masked(part), _COMMAND_CHARS) for part in (server.command or "", *server.args)]
         line = f"starts the program {' '.join(command)}"
         line = line if len(line) <= _COMMAND_CHARS else f"{line[:_COMMAND_CHARS]}…"
-        line += f", in {_short(str(server.cwd))}" if server.cwd is not None else ""
+        line += f", in {brief(str(server.cwd))}" if server.cwd is not None else ""
     variables = sorted(set(environment_variables(server)))
     line += f", with {', '.join(variables)} of the environment" if variables else ""
     verdicts = {server.permission} if isinstance(server.permission, str) else {*server.permission.values()}
     return line + (", and its tools run without asking you" if "auto" in verdicts else "")
-
-
-def _masked(text: str, server: McpServer) -> str:
-    for secret in server.secrets({}):
-        text = text.replace(secret, REDACTED_VALUE)
-    return re.sub(r"//[^/\s]*@", f"//{REDACTED_VALUE}@", text)
 
 
 def _hash(content: bytes) -> str:
@@ -227,7 +223,8 @@ def store_trust(folder: Path, hashes: Mapping[str, str]) -> Path:
     The file is replaced atomically, and only its owner can read it. Errors: `UsageError` with the path.
     """
     path = trust_path()
-    folders = {**_folders(path), str(folder.resolve()): dict(hashes)}
+    folders = {name: stored for name, stored in _folders(path).items() if os.path.isdir(name)}  # noqa: PTH112 - a long name
+    folders[str(folder.resolve())] = dict(hashes)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file, name = tempfile.mkstemp(dir=path.parent, prefix=".trusted-")  # mkstemp makes it 0600
@@ -260,50 +257,97 @@ def _folders(path: Path) -> dict[str, Any]:
     return folders
 
 
-class TrustedFolder(CardMixin):
+# --- stores ----------------------------------------------------------------------------------------------------------
+
+
+def check_links(folder: Path) -> None:
+    """Raise `UsageError` if a data folder, or an entry of it, is a link that leads out of the folder that holds it."""
+    entries = sorted(folder.iterdir()) if folder.is_dir() else []
+    for path in (folder, *entries):
+        target = os.path.realpath(path)  # `Path.resolve` raises for links in a circle
+        if path.is_symlink() and not Path(target).is_relative_to(os.path.realpath(path.parent)):
+            raise UsageError(
+                f"{path} is a link that leads out of its folder, to {target}, and a store is not written "
+                "through such a link. Pass that folder as data_dir if you know it, or remove the link."
+            )
+
+
+def has_store(folder: Path) -> bool:
+    """Return whether a data folder has a store."""
+    return os.path.lexists(folder / STORE_FILE)
+
+
+def _store_hashes(folder: Path) -> dict[str, str]:
+    """Return what identifies a store for a permission: its file. A copy is another file."""
+    return {STORE_FILE: str((folder / STORE_FILE).stat().st_ino)}
+
+
+def remember_store(folder: Path) -> None:
+    """Store that this account made the store of a data folder; without a place for permissions it counts as foreign."""
+    if os.environ.get(TRUST_VARIABLE) != "1":
+        with suppress(UsageError, OSError):
+            store_trust(folder, _store_hashes(folder))
+
+
+def store_problem(folder: Path) -> str:
+    """Return why a store continues nothing and gives no grants; empty if this account made or allowed it."""
+    if os.environ.get(TRUST_VARIABLE) == "1":
+        return ""
+    with suppress(UsageError, OSError):
+        if trusted_hashes(folder) == _store_hashes(folder):
+            return ""
+    return (
+        f"This account did not make the store {folder / STORE_FILE}, so its runs are not continued and its grants do "
+        f"not count. If you know where it comes from, run `af.trust_folder({str(folder)!r})` once."
+    )
+
+
+class TrustedFolder:
     """A permission that was stored.
 
     Attributes:
-        folder: The working directory.
+        folder: The working directory, or the data folder.
         allowed: The allowed effects of the file, a line for each; empty if no setting needs a permission.
         files: SHA-256 of the file and of the files that it names, by name.
         stored_in: The file of permissions; None if none was needed.
     """
 
-    def __init__(self, file: FolderFile, stored_in: Path | None) -> None:
-        self.folder = file.path.parent
-        self.allowed = file.effects
-        self.files = dict(file.hashes)
+    def __init__(self, path: Path, allowed: tuple[str, ...], files: Mapping[str, str], stored_in: Path | None) -> None:
+        self.folder = path.parent
+        self.allowed = allowed
+        self.files = dict(files)
         self.stored_in = stored_in
+        self._path = path
 
     def __repr__(self) -> str:
         if not self.allowed:
-            return f"{self.folder / SETTINGS_FILE} sets nothing that needs a permission."
+            return f"{self._path} sets nothing that needs a permission."
         lines = "\n".join(f"  {line}" for line in self.allowed)
-        return f"{self.folder / SETTINGS_FILE} may from now on, until it changes:\n{lines}"
-
-    def _card(self) -> Card:
-        rows: CardRows = [("folder", Code(str(self.folder)))]
-        if self.stored_in is not None:
-            rows.append(("stored in", Code(str(self.stored_in))))
-        effects = CardTable(("setting", "what it does"), [line.split(": ", 1) for line in self.allowed])
-        hashes = CardTable(("file", "SHA-256"), [(Code(name), Code(value)) for name, value in self.files.items()])
-        heading = "allowed until its files change" if self.allowed else "needs no permission"
-        return Card(
-            "Settings file", heading, rows, [Details("Effects", effects, is_open=True), Details("Files", hashes)]
-        )
+        return f"{self._path} may from now on, until it changes:\n{lines}"
 
 
-def trust_folder() -> TrustedFolder:
-    """Allow the effects of `artifactflow.toml` in the working directory, until it or a file that it names changes.
+def trust_folder(data_dir: AnyPath | None = None) -> TrustedFolder:
+    """Allow what came with a folder, until it changes.
+
+    Without an argument, these are the effects of `artifactflow.toml` in the working directory, with the files that it
+    names and the programs of the folder that it starts. With the folder of a store that another account made, runs of
+    the store may continue, and its grants count.
 
     The return value lists what is allowed. Call it once and remove the call from the notebook: otherwise it allows each
     later change unseen.
 
     Errors: `UsageError` if there is no such file, if it cannot be read or if the permission cannot be stored.
     """
+    if data_dir is not None:
+        store = absolute_path(data_dir) / STORE_FILE
+        if not store.is_file():
+            raise UsageError(f"There is no store {store}: nothing needs a permission.")
+        check_links(store.parent)
+        hashes = _store_hashes(store.parent)
+        effects = ("continue runs, and use the permissions that were given in it",)
+        return TrustedFolder(store, effects, hashes, store_trust(store.parent, hashes))
     file = FolderFile.read(Path(SETTINGS_FILE))
     if file is None:
         raise UsageError(f"There is no {SETTINGS_FILE} in {Path.cwd()}: nothing needs a permission.")
     stored_in = store_trust(file.path.parent, file.hashes) if file.effects else None
-    return TrustedFolder(file, stored_in)
+    return TrustedFolder(file.path, file.effects, file.hashes, stored_in)

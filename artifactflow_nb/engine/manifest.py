@@ -118,14 +118,20 @@ def source_label(added: IndexingResult) -> str:
     return f"{first} and {len(others)} more" if others else first
 
 
-def _describe(agent: BaseAgent) -> dict[str, Any]:
-    config, address = agent.config, getattr(agent.model, "address", None)
-    # The host of the endpoint only: an address may contain a password.
+def model_origin(agent: BaseAgent) -> dict[str, str]:
+    """Return the provider of an agent's model and, for an endpoint, the host: an address may contain a password."""
+    address = getattr(agent.model, "address", None)
     endpoint = {"endpoint": urlsplit(public_url(address)).netloc or address} if isinstance(address, str) else {}
+    return {"provider": agent.model.provider, **endpoint}
+
+
+def _describe(agent: BaseAgent) -> dict[str, Any]:
+    config = agent.config
     return {
-        "provider": agent.model.provider,
-        **endpoint,
+        **model_origin(agent),
         "temperature": config.temperature,
+        **({} if config.reasoning_effort is None else {"reasoning_effort": config.reasoning_effort}),
+        **({"extra_body": dict(config.extra_body)} if config.extra_body else {}),
         "tool_protocol": agent.protocol.name,
         "max_tool_rounds": config.max_tool_rounds,
         "prompt": config.prompt_name,

@@ -9,8 +9,8 @@ from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.engine.agent_registry import AgentRegistry
 from artifactflow_nb.engine.manifest import Manifest
-from artifactflow_nb.errors import UsageError
-from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.tools.base import AskPerson, Tool
 from artifactflow_nb.tools.mcp.config import McpServer
 from artifactflow_nb.tools.mcp.connection import check_installed
 from artifactflow_nb.tools.mcp.offers import (
@@ -80,7 +80,7 @@ class McpToolset:
             for server in self.servers.values():
                 if not server.disabled and (unknown := [name for name in server.agents if name not in agents]):
                     known = ", ".join(agents)
-                    raise UsageError(f"mcp.{server.name}.agents names {unknown[0]!r}; the agents are: {known}.")
+                    raise UsageError(f"mcp.{server.name}.agents names {brief(unknown[0])}; the agents are: {known}.")
             own = set(map(id, self._tools))
             reserved = [entry.name for entry in self._registry if id(entry) not in own]
             lead = next(iter(agents))
@@ -109,8 +109,8 @@ class McpToolset:
         specs = {spec for agent in agents.values() for spec in agent.config.required_tools}
         return bool(specs - set(known) - others - categories)
 
-    async def _call(self, offer: McpToolOffer, arguments: Mapping[str, Any]) -> ToolResult:
-        return await self._set.call(offer, arguments)
+    async def _call(self, offer: McpToolOffer, arguments: Mapping[str, Any], ask: AskPerson) -> ToolResult:
+        return await self._set.call(offer, arguments, ask)
 
     def manifest(self) -> Manifest:
         """Return the servers' entry for a run's manifest; empty without servers."""

@@ -17,7 +17,7 @@ from artifactflow_nb.engine.cited_sources import load_evidence, source_link
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
-from artifactflow_nb.sources.evidence import Evidence
+from artifactflow_nb.sources.values import Evidence
 from artifactflow_nb.store.artifact_versions import read_version
 from artifactflow_nb.store.database import DatabaseWork, read_store
 from artifactflow_nb.store.metrics import load_usual_ms
@@ -28,8 +28,11 @@ from artifactflow_nb.tools.base import Tool
 T = TypeVar("T")
 
 
+_READ_ONLY = "A sealed run cannot be changed. Import it into a workbench with wb.import_run(path), and continue there."
+
+
 class RunReader:
-    """The stored data of a run, for views; usable from any thread.
+    """A run in a store that no engine has open, for views; usable from any thread. It refuses every change.
 
     Attributes:
         language: The language of its views; English without an engine.
@@ -95,6 +98,28 @@ class RunReader:
         """Return the web address of a source, or the relative path of its file near the working folder; else empty."""
         return self.read(lambda db: source_link(db, address))
 
+    def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
+        """Pass the stored events to a listener, then new ones, of which there are none here; the result ends that."""
+        for event in self.stored_events():
+            listener(event)
+        return lambda: None
+
+    async def decide(self, _request_id: str, _decision: Decision) -> None:
+        """Decide a request; here and below `Conflict` if the run cannot be changed."""
+        raise Conflict(_READ_ONLY)
+
+    async def resume(self) -> None:
+        """Continue an interrupted run."""
+        raise Conflict(_READ_ONLY)
+
+    async def cancel(self) -> None:
+        """Cancel the run."""
+        raise Conflict(_READ_ONLY)
+
+    def tool(self, _name: str) -> Tool | None:
+        """Return the current tool of this name; None if there is none."""
+        return None
+
 
 class RunClient(RunReader):
     """Access to a run for live views; usable from any thread."""
@@ -109,11 +134,7 @@ class RunClient(RunReader):
         return RunClient(self._thread, self.read(lambda db: load_run(db, run_id)))
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
-        """Call a listener on the engine's thread with the stored events, then with new ones.
-
-        Returns:
-            A function that ends the subscription.
-        """
+        """Call a listener on the engine's thread with all events, until the returned function is called."""
         subscribed = self._thread.submit(self._thread.engine.controller.subscribe(self.run_id, listener))
 
         def end(subscribing: Future[Callable[[], None]]) -> None:
@@ -130,17 +151,11 @@ class RunClient(RunReader):
         self._thread.call_soon(callback, *args)
 
     async def decide(self, request_id: str, decision: Decision) -> None:
-        """Store a decision made by a click, on the engine's loop; it is published as an event.
-
-        Errors: those of `ExecutionController.decide`.
-        """
+        """Store a decision made by a click, on the engine's loop; errors as for `ExecutionController.decide`."""
         await self._thread.engine.controller.decide(request_id, replace(decision, by_code=False))
 
     async def resume(self) -> None:
-        """Continue a run that is interrupted or decided, on the engine's loop.
-
-        Errors: `Conflict` if it is running, has ended or waits for a decision.
-        """
+        """Continue an interrupted or decided run, on the engine's loop; `Conflict` for a run in another state."""
         engine = self._thread.engine
         if not await engine.controller.resume_if_ready(await engine.runs.get(self.run_id)):
             raise Conflict(

@@ -1,42 +1,7 @@
 """How a workbench is set up: arguments > environment > `artifactflow.toml` in the working directory.
 
-::
-
-    argument and file   environment
-    base_url            OPENAI_BASE_URL   address of an OpenAI-compatible endpoint
-    api_key             OPENAI_API_KEY    its key, if it asks for one
-    model               AF_MODEL          the model's name there
-    temperature         AF_TEMPERATURE    for all agents, instead of each agent's own
-    context_tokens      AF_CONTEXT_TOKENS context window of the model, if the endpoint does not tell
-    prompt_cache        AF_PROMPT_CACHE   mark prompts for endpoints that cache on request only: true, false
-    embedding_model     AF_EMBEDDING_MODEL  model at the endpoint that turns passages of sources into vectors
-    timeout_s           AF_TIMEOUT_S      seconds without a byte after which a turn has failed
-    stall_timeout_s     AF_STALL_TIMEOUT_S  the same after the first text of a reply
-    tool_protocol       AF_TOOL_PROTOCOL  how models call tools: xml (in their text), native (the endpoint's way)
-    prices              AF_PRICES         what models cost, in US dollars for a million tokens; as JSON
-    budget              AF_BUDGET         what a run may spend: tokens, usd, seconds, when_spent; as JSON
-    approvals           AF_APPROVALS      who answers in the person's place: ask (nobody), approve, deny
-    clarify             AF_CLARIFY        whether the lead asks what a question means: auto, never, always
-    graph_config        AF_GRAPH_CONFIG   a YAML file that configures agents and flows, over the packaged one
-    data_dir            AF_DATA_DIR       where the store lives
-    record              AF_RECORD         a cassette to record runs into
-    replay              AF_REPLAY         a cassette to play runs from
-    mode                AF_MODE           live, record, replay, auto or verify; without it the argument says which
-    search              AF_SEARCH         what web_search asks, with commas between: local, searxng, tavily, ddgs,
-                                          brave, openalex, crossref, arxiv, pubmed
-    searxng_url         AF_SEARXNG_URL    address of a SearXNG server
-    tavily_key          TAVILY_API_KEY    key for Tavily
-    brave_key           BRAVE_API_KEY     key for Brave Search
-    openalex_key        OPENALEX_API_KEY  key for OpenAlex
-    contact             AF_CONTACT        e-mail address that OpenAlex, Crossref and PubMed ask for
-    allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
-    notify              AF_NOTIFY         whether the page says outside a panel that a request waits: true or false
-    language            AF_LANGUAGE       language of the views, of exported files and of the server's page: en, zh
-    mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
-
-What the file sets beyond `model`, `temperature`, `context_tokens`, `prompt_cache`, `timeout_s`, `stall_timeout_s`,
-`tool_protocol`, `clarify`, `prices`, `budget`, `notify`, `language` and a `data_dir` in the folder needs a permission
-by the person; see `trust_folder`.
+The environment variable of a setting is `AF_` and its name in capitals; `_OTHER_VARIABLES` has the others. Settings
+of the file may need a permission by the person; see `folder_file.EFFECTS`.
 """
 
 import json
@@ -45,20 +10,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, SerializerFunctionWrapHandler, ValidationError, field_validator, model_serializer
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from artifactflow_nb.core.approvals import VERDICTS, Verdict
 from artifactflow_nb.core.budget import Budget, Price
 from artifactflow_nb.core.language import LANGUAGES, Language
-from artifactflow_nb.core.messages import ToolProtocol
+from artifactflow_nb.core.local_files import absolute_path
+from artifactflow_nb.core.messages import ToolProtocolChoice
+from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import CLARIFIES, Clarify
-from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import did_you_mean, first_lines, short_repr
+from artifactflow_nb.core.text.format import did_you_mean, first_lines
 from artifactflow_nb.engine.folder_file import SETTINGS_FILE, FolderFile
-from artifactflow_nb.errors import UsageError
-from artifactflow_nb.models.openai.errors import REDACTED_KEY, display_address
+from artifactflow_nb.errors import UsageError, brief, describe_error
+from artifactflow_nb.models.openai.errors import display_address
 from artifactflow_nb.sources.formats.sections import is_installed
 from artifactflow_nb.tools.mcp.config import McpServer, read_servers
 from artifactflow_nb.tools.web.providers import INSTALL_DDGS
@@ -70,66 +36,41 @@ LOCAL = "local"
 SEARCH_NAMES = (LOCAL, "searxng", "tavily", "ddgs", *SERVICES)
 """The names of the search engines."""
 
-ENVIRONMENT_VARIABLES: Mapping[str, str] = {
+DEFAULT_DATA_DIR = ".artifactflow"
+"""The folder of the store in the working directory, if no setting names another one."""
+
+_OTHER_VARIABLES: Mapping[str, str] = {
     "base_url": "OPENAI_BASE_URL",
     "api_key": "OPENAI_API_KEY",
-    "model": "AF_MODEL",
-    "temperature": "AF_TEMPERATURE",
-    "context_tokens": "AF_CONTEXT_TOKENS",
-    "prompt_cache": "AF_PROMPT_CACHE",
-    "embedding_model": "AF_EMBEDDING_MODEL",
-    "timeout_s": "AF_TIMEOUT_S",
-    "stall_timeout_s": "AF_STALL_TIMEOUT_S",
-    "tool_protocol": "AF_TOOL_PROTOCOL",
-    "prices": "AF_PRICES",
-    "budget": "AF_BUDGET",
-    "approvals": "AF_APPROVALS",
-    "clarify": "AF_CLARIFY",
-    "graph_config": "AF_GRAPH_CONFIG",
-    "data_dir": "AF_DATA_DIR",
-    "record": "AF_RECORD",
-    "replay": "AF_REPLAY",
-    "mode": "AF_MODE",
-    "search": "AF_SEARCH",
-    "searxng_url": "AF_SEARXNG_URL",
     "tavily_key": "TAVILY_API_KEY",
     "brave_key": "BRAVE_API_KEY",
     "openalex_key": "OPENALEX_API_KEY",
-    "contact": "AF_CONTACT",
-    "allowed_hosts": "AF_ALLOWED_HOSTS",
-    "notify": "AF_NOTIFY",
-    "language": "AF_LANGUAGE",
-    "mcp": "AF_MCP",
 }
 _ALLOWED: Mapping[str, str] = {
     "base_url": "an address that begins with http:// or https://, as http://localhost:8000/v1 does",
-    "api_key": "a text",
-    "model": "a text that is not empty",
+    **dict.fromkeys(("model", "embedding_model"), "a text that is not empty"),
     "temperature": "a number from 0 to 2",
+    "reasoning_effort": "a text such as 'low', 'medium' or 'high'",
+    "extra_body": 'fields by name, as in {"top_p": 0.9}',
     "context_tokens": "a whole number of tokens from 1,000",
-    "prompt_cache": "true or false",
-    "embedding_model": "a text that is not empty",
-    "timeout_s": "a number of seconds above 0",
-    "stall_timeout_s": "a number of seconds above 0",
-    "tool_protocol": "'xml' or 'native'",
+    **dict.fromkeys(("prompt_cache", "notify"), "true or false"),
+    **dict.fromkeys(("timeout_s", "stall_timeout_s"), "a number of seconds above 0"),
+    "tool_protocol": "'auto', 'xml' or 'native'",
     "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
     "budget": 'some of these, as in {"tokens": 100000, "usd": 0.5, "seconds": 600, "when_spent": "ask"}',
     "approvals": f"one of {', '.join(map(repr, VERDICTS))}",
     "clarify": f"one of {', '.join(map(repr, CLARIFIES))}",
     "graph_config": 'the path of a YAML file, or what it would hold, as in {"executor": {"max_steps": 4}}',
     "data_dir": "the path of a folder",
-    "record": "the path of a cassette, as data/cassettes/report.jsonl",
-    "replay": "the path of a cassette, as data/cassettes/report.jsonl",
+    **dict.fromkeys(("record", "replay"), "the path of a cassette, as data/cassettes/report.jsonl"),
     "mode": "one of 'live', 'record', 'replay', 'auto', 'verify'",
     "search": f"one or several of {', '.join(map(repr, SEARCH_NAMES))}, with commas between",
     "searxng_url": "an address that begins with http:// or https://",
-    "tavily_key": "a text",
-    "brave_key": "a text",
-    "openalex_key": "a text",
     "contact": "an e-mail address",
+    "proxy": "an address that begins with http:// or https://, as http://proxy.example:3128 does",
     "allowed_hosts": "hosts such as intranet.example or localhost:8080, with commas between",
-    "notify": "true or false",
     "language": f"one of {', '.join(map(repr, LANGUAGES))}",
+    "live": "one of 'auto', 'page', 'widget', 'off'",
     "mcp": 'servers by name, as in {"files": {"command": "npx", "args": ["..."]}}, or the path of a JSON file',
 }
 SECRET_SETTINGS = frozenset({"api_key", "tavily_key", "brave_key", "openalex_key"})
@@ -141,11 +82,10 @@ _NEEDED_FOR_SEARCH = {
     "brave": "brave_key",
     "openalex": "openalex_key",
 }
-_ADDRESSES = frozenset({"base_url", "searxng_url"})
-_VALUE_CHARS = 200
+_ADDRESSES = frozenset({"base_url", "searxng_url", "proxy"})
 
 
-class Settings(CardMixin, BaseSettings):
+class Settings(BaseSettings):
     """The effective settings, created by `Settings.load`. Copies and pickles lack keys and MCP servers.
 
     Attributes:
@@ -153,12 +93,15 @@ class Settings(CardMixin, BaseSettings):
         api_key: The endpoint's key; shown as asterisks.
         model: The model's name at the endpoint.
         temperature: Sampling temperature of all agents without one in `graph_config`; None for each agent's own.
+        reasoning_effort: How long models think, for agents without a value of their own; None for the endpoint's own.
+        extra_body: Further fields of every request; those of an agent come on top.
         context_tokens: The context window of the model in tokens; None to ask the endpoint, or to look it up by name.
         prompt_cache: Whether prompts have marks for endpoints that cache on request only; see `OpenAIModel`.
         embedding_model: Name of a model at the endpoint for `wb.embed_sources`; None to search by words only.
         timeout_s: Seconds without a byte from the endpoint after which a turn fails.
         stall_timeout_s: The same between two pieces of a reply, after its first text.
-        tool_protocol: How models call tools; a model that does not support it uses its own protocol.
+        tool_protocol: How models call tools: `native`, `xml` (in their text), or `auto` for native calls, and calls in
+            the text where an endpoint refuses or ignores tools. A model that does not support it uses its own protocol.
         prices: Prices of tokens by model name.
         budget: The limits of each run without a budget of its own; None for no limit.
         approvals: `ask` to ask the person, or the verdict to use instead of asking.
@@ -178,10 +121,14 @@ class Settings(CardMixin, BaseSettings):
         brave_key: The key for `search="brave"`; shown as asterisks.
         openalex_key: The key for `search="openalex"`; shown as asterisks.
         contact: An e-mail address that is sent to OpenAlex, Crossref and PubMed, which ask for one; None to send none.
+        proxy: The proxy for `web_fetch` and searches of the web; None for none. It may have a login, which is never
+            shown. Model calls use the proxies of the environment instead.
         allowed_hosts: Hosts that `web_fetch` may fetch although they are not public: `host` or `host:port`.
         notify: Whether the page says that a request waits: in its title, and in a line while no card is
             visible.
         language: The language of views, exported files and the page of a server, `en` or `zh`, not of other texts.
+        live: How cells show live views: `page` over the saved output by a script of the page, `widget` as a widget in
+            its place, `off` not at all; `auto` for what the front end needs.
         mcp: MCP servers by name; see `McpServer`. The argument overrides the file for each name.
     """
 
@@ -191,18 +138,20 @@ class Settings(CardMixin, BaseSettings):
     api_key: SecretStr | None = None
     model: str | None = Field(default=None, min_length=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    reasoning_effort: str | None = Field(default=None, min_length=1)
+    extra_body: dict[str, Any] = Field(default_factory=dict)
     context_tokens: int | None = Field(default=None, ge=1_000)
     prompt_cache: bool = False
     embedding_model: str | None = Field(default=None, min_length=1)
     timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     stall_timeout_s: float = Field(default=60.0, gt=0, allow_inf_nan=False)
-    tool_protocol: ToolProtocol = "xml"
+    tool_protocol: ToolProtocolChoice = "auto"
     prices: dict[str, Price] = Field(default_factory=dict)
     budget: Budget | None = None
     approvals: Verdict = "ask"
     clarify: Clarify = "auto"
     graph_config: Path | dict[str, Any] | None = None
-    data_dir: Path = Path(".artifactflow")
+    data_dir: Path = Path(DEFAULT_DATA_DIR)
     record: Path | None = None
     replay: Path | None = None
     mode: Literal["live", "record", "replay", "auto", "verify"] | None = None
@@ -212,9 +161,11 @@ class Settings(CardMixin, BaseSettings):
     brave_key: SecretStr | None = None
     openalex_key: SecretStr | None = None
     contact: str | None = Field(default=None, pattern=r"^[^@\s]+@[^@\s]+$")
+    proxy: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     notify: bool = True
     language: Language = "en"
+    live: Literal["auto", "page", "widget", "off"] = "auto"
     mcp: dict[str, McpServer] = Field(default_factory=dict)
 
     @classmethod
@@ -226,24 +177,24 @@ class Settings(CardMixin, BaseSettings):
         """
         passed = {name: value for name, value in arguments.items() if value is not None}
         if unknown := sorted(passed.keys() - ENVIRONMENT_VARIABLES.keys()):
-            raise UsageError(f"There is no setting {unknown[0]!r}.{_known(unknown[0])}")
-        if "mcp" in passed:
-            passed["mcp"] = read_servers(passed["mcp"])
+            raise UsageError(f"There is no setting {brief(unknown[0])}.{_known(unknown[0])}")
         try:
+            if "mcp" in passed:
+                passed["mcp"] = read_servers(passed["mcp"])
             settings = cls(**passed)
         except ValidationError as error:
             # `from None`: the chain would show the values, and the key may be among them.
             problems = [_problem(detail) for detail in error.errors(include_url=False)]
             raise UsageError("\n".join(first_lines(problems))) from None
+        except (RuntimeError, TypeError, ArithmeticError) as error:  # from a method of a value
+            raise UsageError(f"A setting cannot be used: {describe_error(error):.200}") from None
         for name in settings.search:
             needed = _NEEDED_FOR_SEARCH.get(name)
             if needed and getattr(settings, needed) is None:
                 variable = ENVIRONMENT_VARIABLES[needed]
-                raise UsageError(f"search is {name!r}: set {variable} or pass {needed}= too.")
+                raise UsageError(f"search is {brief(name)}: set {variable} or pass {needed}= too.")
         if "ddgs" in settings.search and settings.cassette_mode != "replay" and not is_installed("ddgs"):
-            raise UsageError(
-                f"search is {settings.search!r}, and the package of 'ddgs' is not installed: {INSTALL_DDGS}"
-            )
+            raise UsageError(f"search is {settings.search!r}, and the package 'ddgs' is not installed: {INSTALL_DDGS}")
         if settings.record is not None and settings.replay is not None and settings.record != settings.replay:
             raise UsageError(
                 f"record is {settings.record} and replay is {settings.replay}: pass one of them, and mode='auto' to "
@@ -251,7 +202,7 @@ class Settings(CardMixin, BaseSettings):
             )
         mode = passed.get("mode")  # AF_MODE may be set for workbenches without a cassette, too
         if mode not in {None, "live"} and settings.cassette is None:
-            raise UsageError(f"mode is {mode!r}, and there is no cassette: pass record= or replay= with its path.")
+            raise UsageError(f"mode is {brief(mode)}, and there is no cassette: pass record= or replay= with its path.")
         return settings
 
     @property
@@ -276,8 +227,7 @@ class Settings(CardMixin, BaseSettings):
     def __getstate__(self) -> dict[Any, Any]:
         """The state for copies and pickles: without keys, logins in addresses and MCP servers."""
         state = super().__getstate__()
-        addresses = {name: display_address(value) for name in _ADDRESSES if (value := getattr(self, name))}
-        return {**state, "__dict__": {**state["__dict__"], **dict.fromkeys(SECRET_SETTINGS), "mcp": {}, **addresses}}
+        return {**state, "__dict__": {**_without_secrets(self), **dict.fromkeys(SECRET_SETTINGS), "mcp": {}}}
 
     def __copy__(self) -> Self:
         copied = type(self).__new__(type(self))
@@ -288,45 +238,25 @@ class Settings(CardMixin, BaseSettings):
         return self.__copy__()
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Return the settings for `repr`, with addresses without user and password."""
-        for name, value in super().__repr_args__():
-            yield name, display_address(value) if name in _ADDRESSES and value else value
+        """Return the settings for `repr`, without logins in addresses and without secrets in further fields."""
+        yield from _without_secrets(self).items()
 
-    def _card(self) -> Card:
-        rows: CardRows = []
-        for name in ENVIRONMENT_VARIABLES:
-            value = getattr(self, name)
-            shown: CardCell = None
-            if value in (None, (), {}):
-                pass
-            elif name in SECRET_SETTINGS:
-                shown = REDACTED_KEY if value else None
-            elif name == "mcp":
-                shown = Code(", ".join(value))
-            else:
-                shown = Code(display_address(value) if name in _ADDRESSES else str(value))
-            rows.append((name, shown))
-        known = [(Code(name), Code(variable), _ALLOWED[name]) for name, variable in ENVIRONMENT_VARIABLES.items()]
-        return Card(
-            "Settings", "", rows, [Details("What can be set", CardTable(("argument", "environment", "value"), known))]
-        )
+    @model_serializer(mode="wrap")
+    def _dump(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = serialize(self.model_copy(update=_without_secrets(self)))
+        return dumped
 
     @property
     def endpoint_configured(self) -> bool:
         """True if a language model's endpoint is configured: by an address, a key, or both."""
         return self.base_url is not None or self.api_key is not None
 
-    @field_validator("base_url")
+    @field_validator("base_url", "searxng_url", "proxy")
     @classmethod
     def _check_url(cls, url: str | None) -> str | None:
         if url is None or url.startswith(("http://", "https://")):
             return url
         raise ValueError(_ALLOWED["base_url"])
-
-    @field_validator("searxng_url")
-    @classmethod
-    def _check_searxng(cls, url: str | None) -> str | None:
-        return cls._check_url(url)
 
     @field_validator("allowed_hosts", "search", mode="before")
     @classmethod
@@ -342,7 +272,7 @@ class Settings(CardMixin, BaseSettings):
             raise ValueError(_ALLOWED["search"])
         return tuple(dict.fromkeys(names))
 
-    @field_validator("prices", "budget", mode="before")
+    @field_validator("prices", "budget", "extra_body", mode="before")
     @classmethod
     def _from_json(cls, value: Any) -> Any:
         try:
@@ -367,8 +297,8 @@ class Settings(CardMixin, BaseSettings):
 
     @field_validator("data_dir", "record", "replay", "graph_config")
     @classmethod
-    def _expand_home(cls, path: Any) -> Any:
-        return path.expanduser() if isinstance(path, Path) else path
+    def _absolute(cls, path: Any) -> Any:
+        return absolute_path(path) if isinstance(path, Path) else path
 
     @classmethod
     def settings_customise_sources(
@@ -381,6 +311,12 @@ class Settings(CardMixin, BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources of settings by precedence: arguments, environment, file."""
         return init_settings, _EnvironmentSource(settings_cls), _FolderSource(settings_cls)
+
+
+ENVIRONMENT_VARIABLES: Mapping[str, str] = {
+    name: _OTHER_VARIABLES.get(name, f"AF_{name.upper()}") for name in Settings.model_fields
+}
+"""The environment variable of each setting."""
 
 
 class _EnvironmentSource(PydanticBaseSettingsSource):
@@ -409,25 +345,25 @@ class _FolderSource(PydanticBaseSettingsSource):
         return dict(file.values)
 
 
+def _without_secrets(settings: Settings) -> dict[str, Any]:
+    """The settings by name, with addresses without user and password, and with masked secrets in `extra_body`."""
+    addresses = {name: display_address(value) for name in _ADDRESSES if (value := getattr(settings, name))}
+    return {**dict(settings), **addresses, "extra_body": Redactor().redact_value(settings.extra_body)}
+
+
 def _problem(detail: Mapping[str, Any]) -> str:
     name = str(detail["loc"][0])
     if name == "mcp":
         return str(detail["ctx"]["error"])
     if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
-        return f"{Path(SETTINGS_FILE).resolve()} has an unknown key {short_repr(name)}.{_known(name)}"
+        return f"{Path(SETTINGS_FILE).resolve()} has an unknown key {brief(name)}.{_known(name)}"
     shown = (
         display_address(detail["input"]) if name in _ADDRESSES and isinstance(detail["input"], str) else detail["input"]
     )
-    value = "cannot be used" if name in SECRET_SETTINGS else f"is {short_repr(shown, _VALUE_CHARS)}"
+    value = "cannot be used" if name in SECRET_SETTINGS else f"is {brief(shown)}"
     inside = "".join(f".{part!s:.80}" for part in detail["loc"][1:])
-    return f"The setting {name}{inside} ({ENVIRONMENT_VARIABLES[name]}) {value}: it must be {_ALLOWED[name]}."
-
-
-def _shown(value: object) -> str:
-    try:
-        return repr(value)
-    except RecursionError:
-        return f"a {type(value).__name__} that is nested too deeply"
+    allowed = _ALLOWED.get(name, "a text")
+    return f"The setting {name}{inside} ({ENVIRONMENT_VARIABLES[name]}) {value}: it must be {allowed}."
 
 
 def _known(name: str) -> str:

@@ -23,10 +23,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Self, TypeVar
 
+from artifactflow_nb.core.language import Language, in_language
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.faults import has_descriptors, store_error
-from artifactflow_nb.store.process_forks import ADVICE
+from artifactflow_nb.store.locks import ADVICE
 
 T = TypeVar("T")
 Tasks = weakref.WeakSet[asyncio.Task[Any]]
@@ -203,6 +204,11 @@ class EngineThread:
         )
 
     @property
+    def language(self) -> Language:
+        """Language of the views, in which the work of the engine runs."""
+        return self.engine.settings.language
+
+    @property
     def is_open(self) -> bool:
         """True while work can be submitted."""
         return self._pid == os.getpid() and self._finalizer is not None and self._finalizer.alive
@@ -217,7 +223,8 @@ class EngineThread:
         if not self.is_open:
             work.close()
             raise UsageError("This workbench is closed. Create a new one; its data are still stored.")
-        return self._loop.submit(work, self._tasks)
+        with in_language(self.language):  # the task inherits the language, and so do the tasks that it creates
+            return self._loop.submit(work, self._tasks)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a short coroutine on the engine's loop, and return its result or raise its error."""
@@ -246,7 +253,8 @@ class EngineThread:
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
         """Run a callback on the engine's loop; does nothing once the engine is closed."""
         if self.is_open:
-            self._loop.call_soon(self._tasks, callback, *args)
+            with in_language(self.language):
+                self._loop.call_soon(self._tasks, callback, *args)
 
     def close(self) -> None:
         """Close the engine and cancel its tasks."""

@@ -7,13 +7,11 @@ import threading
 from collections.abc import Collection
 from contextlib import suppress
 from importlib import import_module
-from importlib.util import find_spec
 
 from artifactflow_nb.models.base import Model
-from artifactflow_nb.models.openai.client import OpenAIModel
+from artifactflow_nb.models.openai.client import OpenAIModel, client_modules
 
 _GRAPH_MODULES = ("langchain_core.tracers.context", "langchain_core.tracers.stdout")
-_CLIENT_MODULES = ("openai", "openai.resources.chat.chat", "openai.resources.chat.completions.completions")
 _STOP_TIMEOUT_S = 5.0
 
 
@@ -21,8 +19,7 @@ def modules_of_first_run(models: Collection[Model]) -> tuple[str, ...]:
     """Return the names of the modules that a run with these models imports when it starts."""
     if not any(isinstance(model, OpenAIModel) for model in models):
         return _GRAPH_MODULES
-    transport = "httpcore2" if find_spec("httpcore2") else "httpcore"  # `openai` 3 uses the former
-    return (*_GRAPH_MODULES, *_CLIENT_MODULES, transport)
+    return (*_GRAPH_MODULES, *client_modules())
 
 
 def import_in_background(names: Collection[str]) -> None:

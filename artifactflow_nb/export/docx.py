@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from artifactflow_nb.core.text.chinese import language_tag
 from artifactflow_nb.core.text.format import NOT_XML
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
+from artifactflow_nb.core.text.scripts import is_right_to_left
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.document import ExportDocument
 
@@ -209,8 +211,7 @@ def _trimmed(pieces: list[StyledText]) -> list[StyledText]:
     trimmed = list(pieces)
     while trimmed and not trimmed[-1].text.strip():
         trimmed.pop()
-    while trimmed and not trimmed[0].text.strip():
-        trimmed.pop(0)
+    del trimmed[: next((n for n, piece in enumerate(trimmed) if piece.text.strip()), 0)]
     if trimmed:
         trimmed[0] = replace(trimmed[0], text=trimmed[0].text.lstrip())
         trimmed[-1] = replace(trimmed[-1], text=trimmed[-1].text.rstrip())
@@ -227,6 +228,8 @@ _FONTS = {"zh": "Microsoft YaHei", "zh-Hant": "Microsoft JhengHei"}
 _MONOSPACE = "Consolas"
 _LINK_COLOUR = "0563C1"
 _SHADE = "F4F6F8"
+_AFTER_BIDI = ("w:adjustRightInd", "w:spacing", "w:ind", "w:contextualSpacing", "w:jc", "w:outlineLvl", "w:rPr")
+"""Properties of a paragraph that Word requires after its direction."""
 
 
 def to_docx(document: ExportDocument) -> bytes:
@@ -251,7 +254,7 @@ def to_docx(document: ExportDocument) -> bytes:
     writer.prepare(_FONTS.get(language_tag(document.content[:4000]), ""))
     if not document.has_title:
         writer.text([StyledText(document.title)], "Title")
-    for block in read_blocks(document.html):
+    for block in read_blocks(MarkdownRenderer().html(document.marked_markdown)):
         writer.block(block)
     writer.text([StyledText(document.origin, italic=True)], "Normal")
     file = io.BytesIO()
@@ -337,7 +340,7 @@ class _DocxWriter:
         paragraph = Paragraph(element, self._body)
         if style != "Normal":  # by id: setting a style by name searches all styles
             paragraph._p.style = self._style(style).style_id  # noqa: SLF001 - the same
-        self._fill(paragraph, pieces)
+        self._fill(paragraph, pieces, is_code=style == "Code")
         return paragraph
 
     def _numbering_id(self, style: str, number: int, start: int) -> int:
@@ -355,31 +358,41 @@ class _DocxWriter:
 
     def _table(self, block: DocumentBlock) -> None:
         from docx.enum.text import WD_ALIGN_PARAGRAPH as ALIGN
+        from docx.text.paragraph import Paragraph
 
         alignments = {"center": ALIGN.CENTER, "right": ALIGN.RIGHT}
         n_columns = max(map(len, block.rows), default=0)
         if not n_columns:
             return
-        table = self._word.add_table(rows=0, cols=n_columns, style=self._style("Table Grid"))
+        table = self._word.add_table(rows=0, cols=n_columns)
+        table._tbl.tblStyle_val = self._style("Table Grid").style_id  # noqa: SLF001 - by id, as in `text`
         for n, row in enumerate(block.rows):
-            table_row = table.add_row()
+            table_row = table.add_row()._tr  # noqa: SLF001 - public cells search the whole table
             if n == 0:
-                table_row._tr.get_or_add_trPr().append(_element("w:tblHeader", {}))  # noqa: SLF001 - has no public name
-            for table_cell, cell in zip(table_row.cells, row, strict=False):
-                table_cell.paragraphs[0].alignment = alignments.get(cell.align)
-                self._fill(table_cell.paragraphs[0], cell.pieces, bold=n == 0)
+                table_row.get_or_add_trPr().append(_element("w:tblHeader", {}))
+            for element, cell in zip(table_row.tc_lst, row, strict=False):
+                paragraph = Paragraph(element.p_lst[0], self._body)
+                if cell.align in alignments:
+                    paragraph.alignment = alignments[cell.align]
+                self._fill(paragraph, cell.pieces, bold=n == 0)
         self.text((), "Normal")
 
-    def _fill(self, paragraph: "Paragraph", pieces: StyledTexts, *, bold: bool = False) -> None:
+    def _fill(self, paragraph: "Paragraph", pieces: StyledTexts, *, bold: bool = False, is_code: bool = False) -> None:
         from docx.opc.constants import RELATIONSHIP_TYPE
         from docx.shared import RGBColor
 
+        if not is_code and is_right_to_left("".join(piece.text for piece in pieces if not piece.code)):
+            properties: Any = paragraph._p.get_or_add_pPr()  # noqa: SLF001 - the direction has no public name
+            properties.insert_element_before(_element("w:bidi", {}), *_AFTER_BIDI)
         for piece in pieces:
             run = paragraph.add_run(_xml_text(piece.text))
-            run.bold, run.italic, run.font.strike = (
-                value or None for value in (piece.bold or bold, piece.italic, piece.strike)
-            )
-            run.font.subscript, run.font.superscript = piece.subscript, piece.superscript
+            styles = {
+                "rtl": not is_code and not piece.code and is_right_to_left(piece.text),
+                "bold": piece.bold or bold,
+                **{name: getattr(piece, name) for name in ("italic", "strike", "subscript", "superscript")},
+            }
+            for name in (name for name, is_on in styles.items() if is_on):
+                setattr(run.font, name, True)
             if piece.code:
                 run.font.name = _MONOSPACE
             if not _is_address(piece.href):

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 from markdown_it import MarkdownIt
 
-from artifactflow_nb.core.local_files import AnyPath, reason
+from artifactflow_nb.core.language import EnglishText
+from artifactflow_nb.core.local_files import AnyPath, absolute_path, reason
 from artifactflow_nb.core.text.cards import cell_markdown
 from artifactflow_nb.core.text.chinese import language_tag
 from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.core.text.markdown import escape, escape_with_language, safe_markdown
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.export.document import DocumentPart, ExportDocument
 from artifactflow_nb.export.docx import to_docx
 from artifactflow_nb.recording.files import write_whole
@@ -81,7 +81,13 @@ def to_ipynb(document: ExportDocument) -> bytes:
     origin = {**document.metadata, "sha256": document.sha256}
     notebook = {
         "cells": [
-            _cell(f"{document.sha256[:12]}-{n}", part) for n, part in enumerate(document.parts or _parts(document))
+            {
+                "cell_type": "markdown",
+                "id": f"{document.sha256[:12]}-{n}",
+                "metadata": {"artifactflow": part.metadata} if part.metadata else {},
+                "source": part.markdown.splitlines(keepends=True),
+            }
+            for n, part in enumerate(document.parts or _parts(document))
         ],
         "metadata": {"artifactflow": origin, "kernelspec": kernel, "language_info": {"name": "python"}},
         "nbformat": 4,
@@ -92,7 +98,7 @@ def to_ipynb(document: ExportDocument) -> bytes:
 
 def _parts(document: ExportDocument) -> list[DocumentPart]:
     """The title, and the text split before each top-level heading of level 1 or 2, but not in lists or quotations."""
-    markdown = safe_markdown(document.markdown)
+    markdown = safe_markdown(document.marked_markdown)
     lines = markdown.split("\n")
     tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
     heads = [token.map[0] for token in tokens if token.tag in _CHAPTER_TAGS and token.map and token.level == 0]
@@ -100,12 +106,6 @@ def _parts(document: ExportDocument) -> list[DocumentPart]:
     for start, end in zip([0, *heads], [*heads, len(lines)], strict=True):
         chapters.append("\n".join(lines[start:end]).strip("\n"))
     return [DocumentPart(chapter, {}) for chapter in chapters if chapter]
-
-
-def _cell(cell_id: str, part: DocumentPart) -> dict[str, Any]:
-    metadata = {"artifactflow": part.metadata} if part.metadata else {}
-    source = part.markdown.splitlines(keepends=True)
-    return {"cell_type": "markdown", "id": cell_id, "metadata": metadata, "source": source}
 
 
 _MAX_NAME_CHARS = 80
@@ -120,14 +120,16 @@ class ExportFormat:
         make: Converts a document to the bytes of a file.
     """
 
-    label: str
+    label: EnglishText
     media_type: str
     make: Callable[[ExportDocument], bytes]
 
 
 EXPORT_FORMATS: Mapping[str, ExportFormat] = {
     # Lone surrogates, which UTF-8 cannot encode, become `?`.
-    "md": ExportFormat("Markdown", "text/markdown", lambda document: document.markdown.encode("utf-8", "replace")),
+    "md": ExportFormat(
+        "Markdown", "text/markdown", lambda document: document.marked_markdown.encode("utf-8", "replace")
+    ),
     "html": ExportFormat("HTML", "text/html", to_html),
     "docx": ExportFormat("Word", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", to_docx),
     "ipynb": ExportFormat("Notebook", "application/x-ipynb+json", to_ipynb),
@@ -140,7 +142,7 @@ def document_bytes(document: ExportDocument, form: str) -> bytes:
     Errors: `UsageError` for an unknown format, and for docx if python-docx is not installed.
     """
     if form not in EXPORT_FORMATS:
-        raise UsageError(f"Unknown export format {form!r}. Pass one of: {', '.join(EXPORT_FORMATS)}.")
+        raise UsageError(f"Unknown export format {brief(form)}. Pass one of: {', '.join(EXPORT_FORMATS)}.")
     return EXPORT_FORMATS[form].make(document)
 
 
@@ -168,7 +170,7 @@ def write_document(
 
     Errors: `UsageError` as for `document_bytes`, if the file exists, or if it cannot be written.
     """
-    target = Path(path) if path is not None else Path()
+    target = absolute_path(path or ".")
     if os.path.isdir(target):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
         target /= document_name(document, form)
     exists_message = f"There is a file {str(target)!r} already. Pass overwrite=True to replace it, or another path."
@@ -180,7 +182,7 @@ def write_document(
     except FileExistsError:
         raise UsageError(exists_message) from None
     except (OSError, ValueError, RuntimeError) as error:  # a path with a NUL, links in a circle
-        raise UsageError(f"{str(target)!r} cannot be written: {reason(error)}. Pass another path.") from error
+        raise UsageError(f"{brief(str(target))} cannot be written: {reason(error)}. Pass another path.") from error
     return target
 
 

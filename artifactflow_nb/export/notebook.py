@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, brief
 
 _SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -35,7 +35,7 @@ def execute(notebook: Path, target_folder: Path, *, timeout_s: float = 300.0) ->
     from nbclient import NotebookClient
 
     if not notebook.is_file():
-        raise UsageError(f"There is no notebook {str(notebook)!r}. Pass the path of an .ipynb file.")
+        raise UsageError(f"There is no notebook {brief(str(notebook))}. Pass the path of an .ipynb file.")
     node = _read(notebook)
     client = NotebookClient(node, timeout=timeout_s, record_timing=False, extra_arguments=["--log-level=ERROR"])
     client.resources = {"metadata": {"path": str(notebook.parent)}}

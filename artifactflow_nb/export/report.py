@@ -11,23 +11,23 @@ calls no model, uses no network, and gives the same outputs.
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from artifactflow_nb.core.language import ENGLISH, Texts
+from artifactflow_nb.core.language import EnglishText, agent_label, status_label, translate
 from artifactflow_nb.core.local_files import reason
 from artifactflow_nb.core.text.cards import Code, cell_markdown
-from artifactflow_nb.core.text.format import capitalized, format_time
+from artifactflow_nb.core.text.format import capitalized, format_local_time
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
-from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export.project import as_document_part
+from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.export.document import as_document_part
 from artifactflow_nb.recording.files import write_bytes
 from artifactflow_nb.recording.seal import ReadSource, SealedParts, memory_store, read_sealed
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact, list_visible
-from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import COMPLETED
+from artifactflow_nb.store.schema import from_microseconds
 
 SEALED_SUFFIX = ".afrun"
 """Extension of the sealed file next to a report."""
@@ -44,44 +44,31 @@ import artifactflow_nb as af
 run = af.open_run(SEALED)
 run"""
 
-_CHAPTERS = (
-    (
-        "usage",
+_CHAPTERS: Mapping[EnglishText, Sequence[str]] = {
+    "Tokens, time and cost": (
         """\
-run.runs_df(run)[
+run.runs_df(run, columns="all")[
     ["models", "n_llm_calls", "n_tool_calls", "n_tool_errors", "total_tokens", "cost_usd", "active_ms", "wait_ms"]
 ]""",
-        """\
-af.plot_timeline(
-    run.llm_calls_df(run), run.tool_calls_df(run), run.approvals_df(run), run.plan_steps_df(run)
-)""",
-        "af.plot_tokens(run.llm_calls_df(run))",
+        "run.timeline()",
     ),
-    (
-        "column_model_calls",
+    "model calls": (
         """\
 run.llm_calls_df(run)[
     ["agent_name", "step", "response_model", "finish_reason", "input_tokens", "output_tokens", "llm_duration_ms"]
 ]""",
     ),
-    (
-        "column_tool_calls",
+    "tool calls": (
         'run.tool_calls_df(run)[["agent_name", "tool_name", "args_json", "success", "approval", "duration_ms"]]',
     ),
-    ("decisions", 'run.approvals_df(run)[["tool_name", "decision", "scope", "decided_by", "wait_ms", "instruction"]]'),
-    ("written", 'run.artifacts_df(run)[["artifact_id", "version", "title", "update_type", "created_by", "n_chars"]]'),
-)
-"""Key of the heading and code cells of each chapter; they work for every sealed run."""
+    "Decisions": ('run.approvals_df(run)[["tool_name", "decision", "scope", "decided_by", "wait_ms", "instruction"]]',),
+    "Written": ('run.artifacts_df(run)[["artifact_id", "version", "title", "update_type", "created_by", "n_chars"]]',),
+}
+"""The code cells of each chapter by the heading; they work for every sealed run."""
 
 
 def write_report(
-    path: Path,
-    run_id: str,
-    seal: Callable[[Path], object],
-    *,
-    sealed: Path | None = None,
-    replace: bool = False,
-    texts: Texts = ENGLISH,
+    path: Path, run_id: str, seal: Callable[[Path], object], *, sealed: Path | None = None, replace: bool = False
 ) -> Path:
     """Write the executed notebook of a run, and the sealed run next to it.
 
@@ -94,39 +81,45 @@ def write_report(
     """
     sealed_path = path.with_suffix(SEALED_SUFFIX) if sealed is None else sealed
     if sealed_path == path:
-        raise UsageError(f"{str(path)!r} is the name of a sealed run. Pass a notebook's, such as 'report.ipynb'.")
+        raise UsageError(f"{brief(str(path))} is the name of a sealed run. Pass a notebook's, such as 'report.ipynb'.")
     if os.path.lexists(path) and not replace:
-        raise UsageError(f"There is a file {str(path)!r} already. Pass replace=True to replace it, or another path.")
+        raise UsageError(
+            f"There is a file {brief(str(path))} already. Pass replace=True to replace it, or another path."
+        )
     if sealed is None:
         seal(sealed_path)
     parts, manifest = read_sealed(sealed_path)
     if parts.rows.run_id != run_id:
         raise UsageError(
-            f"{str(sealed_path)!r} is the run {parts.rows.run_id}, not {run_id}. Remove sealed=, or seal this run."
+            f"{brief(str(sealed_path))} is the run {parts.rows.run_id}, not {run_id}. Remove sealed=, or seal this run."
         )
     try:
         folder = path.resolve().parent
     except (OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"{str(path)!r} cannot be written: {reason(error)}. Pass another path.") from error
+        raise UsageError(f"{brief(str(path))} cannot be written: {reason(error)}. Pass another path.") from error
     relative = Path(os.path.relpath(sealed_path.resolve(), folder)).as_posix()
-    notebook = report_notebook(parts, manifest["sha256"], relative, texts)
+    notebook = report_notebook(parts, manifest["sha256"], relative)
     return write_bytes(path, _execute(notebook, folder), replace=replace)
 
 
-def report_notebook(sealed: SealedParts, sha256: str, name: str, texts: Texts = ENGLISH) -> dict[str, Any]:
+def report_notebook(sealed: SealedParts, sha256: str, name: str) -> dict[str, Any]:
     """Build the notebook in format 4.5, without outputs.
 
     `sha256` is the hash of the manifest of the sealed file, `name` its path relative to the notebook.
     """
     file = f"[{safe_markdown_line(name)}]({quote(name)})"
+    origin = translate(
+        "The cells below compute from {file}, in which all of the run is sealed. No model is asked, nothing is loaded.",
+        file=file,
+    )
     cells = [
-        *_text_cells(sealed, texts),
-        _markdown(f"## {texts('computed')}\n\n{texts('computed_from', file=file)}"),
+        *_text_cells(sealed),
+        _markdown(f"## {translate('How it came about')}\n\n{origin}"),
         _code(f"SEALED = {json.dumps(name, ensure_ascii=False)}", PARAMETERS),
         _code(_OPEN),
     ]
-    for heading, *codes in _CHAPTERS:
-        cells += [_markdown(f"## {capitalized(texts(heading))}"), *map(_code, codes)]
+    for heading, codes in _CHAPTERS.items():
+        cells += [_markdown(f"## {capitalized(translate(heading))}"), *map(_code, codes)]
     return {
         "cells": [{**cell, "id": f"cell-{number:02d}"} for number, cell in enumerate(cells)],
         "metadata": {**_METADATA, "artifactflow": {"run_id": sealed.rows.run_id, "sha256": sha256}},
@@ -144,32 +137,34 @@ _METADATA = {
 # --- text cells ------------------------------------------------------------------------------------------------------
 
 
-def _text_cells(sealed: SealedParts, texts: Texts) -> Iterator[dict[str, Any]]:
+def _text_cells(sealed: SealedParts) -> Iterator[dict[str, Any]]:
     run = sealed.rows.run
     heading = safe_markdown_line(run["question"])
-    started, completed = (format_time(from_microseconds(run[name])) for name in ("started_at", "completed_at"))
-    status = texts(f"state_{run['status']}")
-    times = f"*{texts('asked_and_ended', start=started, status=status, end=completed)}*"
+    started, completed = (format_local_time(from_microseconds(run[name])) for name in ("started_at", "completed_at"))
+    status = status_label(run["status"])
+    times = f"*{translate('Asked {start}, {status} {end}.', start=started, status=status, end=completed)}*"
     if len(heading) <= _MAX_HEADING_CHARS:
         yield _markdown(f"# {heading}\n\n{times}")
     else:
-        yield _markdown(f"# {texts('report')}\n\n{times}\n\n{safe_markdown(run['question'])}")
-    yield _markdown(f"## {texts('run_answer')}\n\n{_answer(sealed, texts)}")
+        yield _markdown(f"# {translate('Report')}\n\n{times}\n\n{safe_markdown(run['question'])}")
+    yield _markdown(f"## {translate('Answer')}\n\n{_answer(sealed)}")
     for artifact in _artifacts(sealed):
-        author = safe_markdown_line(texts.agent(artifact.created_by))
-        byline = f"{cell_markdown(Code(artifact.artifact_id))} · {texts('version', number=artifact.version)} · {author}"
+        author = safe_markdown_line(agent_label(artifact.created_by))
+        version = translate("version {number}", number=artifact.version)
+        byline = f"{cell_markdown(Code(artifact.artifact_id))} · {version} · {author}"
         text = as_document_part(safe_markdown(artifact.markdown), artifact.title, 2)
         yield _markdown(f"## {cell_markdown(artifact.title)}\n\n{byline}\n\n{text}")
     if sealed.sources:
-        yield _markdown("\n".join([f"## {texts('sources_read')}\n", *map(_source_line, sealed.sources)]))
+        yield _markdown("\n".join([f"## {translate('Sources read')}\n", *map(_source_line, sealed.sources)]))
 
 
-def _answer(sealed: SealedParts, texts: Texts) -> str:
+def _answer(sealed: SealedParts) -> str:
     run, response = sealed.rows.run, sealed.rows.message["response"] or ""
     if run["status"] == COMPLETED:
         return safe_markdown(response)
-    explanation = f"{texts('no_answer', status=texts.status(run['status']))} {run['error_message'] or ''}"
-    return "\n\n".join(filter(None, [safe_markdown(explanation.strip()), safe_markdown(response)]))
+    explanation = translate("{status}; there is no answer.", status=capitalized(status_label(run["status"])))
+    explanation = f"{explanation} {run['error_message'] or ''}".strip()
+    return "\n\n".join(filter(None, [safe_markdown(explanation), safe_markdown(response)]))
 
 
 def _artifacts(sealed: SealedParts) -> list[Artifact]:

@@ -92,8 +92,9 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
     preview = ctx.secrets.text(await entry.render_preview(tool_context, args, ctx.services.redact))
     params = args.model_dump(mode="json")
     first = next(iter(params.values()), "")
-    detail = "" if entry.request_action and isinstance(first, list) else f": {' '.join(str(first).split())}"
-    title = f"{agent.config.name} wants to {entry.request_action or f'run {entry.name}'}{detail}"
+    action = entry.request_action(tool_context) if callable(entry.request_action) else entry.request_action
+    detail = "" if action and isinstance(first, list) else f": {' '.join(str(first).split())}"
+    title = f"{agent.config.name} wants to {action or f'run {entry.name}'}{detail}"
     if is_question:
         title = " ".join(str(first).split())
     elif hosts:

@@ -83,6 +83,7 @@ class FlowQuestion:
         parent_message_id: The message that it continues; None for the first of its branch.
         work: The task of a run without a conversation; None for a chat.
         folder: The data folder of the engine.
+        recorded: The settings of the recorded run that a verification executes again; None for a new run.
     """
 
     text: str
@@ -90,6 +91,7 @@ class FlowQuestion:
     parent_message_id: str | None
     work: Mapping[str, Any] | None
     folder: Path
+    recorded: Mapping[str, Any] | None = None
 
 
 AbortWrites = DatabaseWork[list[StreamEvent]]
@@ -156,6 +158,8 @@ class FlowSpec:
                 tools=config.required_tools,
                 model=config.model,
                 temperature=config.temperature,
+                reasoning_effort=config.reasoning_effort,
+                extra_body=dict(config.extra_body),
             )
             for config in (agent.config for agent in self.agents)
             if config.name not in self.config and (config.model is None or isinstance(config.model, str))

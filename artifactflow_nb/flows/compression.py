@@ -54,7 +54,7 @@ class TurnMessages:
 
     def add(self, turn: StoredTurn) -> None:
         """Add the next turn."""
-        unit = self.protocol.write(turn.content, [(call.call, result) for call, result in displayed_results(turn)])
+        unit = self.protocol.write(turn, [(call.call, result) for call, result in displayed_results(turn)])
         cut = [_cut(message, MAX_CUT_CHARS) for message in unit]
         self.n_turns += 1
         self.messages += unit
@@ -248,19 +248,19 @@ def _joined(units: Sequence[Sequence[Message] | None]) -> list[Message]:
     body: list[Message] = []
     gap = False
     for unit in units:
-        if unit is not None:
-            body += _after_gap(body, unit) if gap else unit
-        gap = unit is None
+        if unit is None:
+            gap = True
+            continue
+        if not gap:
+            body += unit
+        elif unit[0].role == "user":
+            body += [replace(unit[0], content=f"{OMITTED_NOTE}\n\n{unit[0].content}"), *unit[1:]]
+        elif body and body[-1].role != "assistant":
+            body += [*unit[:-1], replace(unit[-1], content=f"{OMITTED_NOTE}\n\n{unit[-1].content}")]
+        else:  # the text of an assistant message is never changed
+            body += [Message("user", OMITTED_NOTE), *unit]
+        gap = False
     return body
-
-
-def _after_gap(body: Sequence[Message], unit: Sequence[Message]) -> list[Message]:
-    """Mark a gap before a unit; the text of an assistant message is never changed."""
-    if unit[0].role == "user":
-        return [replace(unit[0], content=f"{OMITTED_NOTE}\n\n{unit[0].content}"), *unit[1:]]
-    if body and body[-1].role != "assistant":
-        return [*unit[:-1], replace(unit[-1], content=f"{OMITTED_NOTE}\n\n{unit[-1].content}")]
-    return [Message("user", OMITTED_NOTE), *unit]
 
 
 def _cut(message: Message, chars: int) -> Message:

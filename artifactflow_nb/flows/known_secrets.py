@@ -111,6 +111,7 @@ class KnownSecrets:
             calls=tuple(map(self.call, reply.calls)),
             model=self.text(reply.model),
             finish_reason=self.text(reply.finish_reason),
+            provider_fields=self.value(reply.provider_fields),
         )
 
     def cut_off(self, text: str) -> str:

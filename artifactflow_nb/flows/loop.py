@@ -37,9 +37,10 @@ from langgraph.types import Command, Send, interrupt
 
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
+from artifactflow_nb.core.language import EnglishText
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.toolcalls.xml import parse_reply
-from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, describe_error, redacted
+from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, UsageError, describe_error, redacted
 from artifactflow_nb.flows.approval import bind_call, effective_params, must_wait, publish_decisions, waiting_calls
 from artifactflow_nb.flows.base import FlowOutcome, FlowSpec
 from artifactflow_nb.flows.budget import pending_budget_requests
@@ -94,7 +95,7 @@ _REASONS = {
 }
 """Ends of the error for a missing answer, by finish reason."""
 
-NO_SOURCE = "This answer names no source."
+NO_SOURCE: EnglishText = "This answer names no source."
 """Notice about an answer of a flow whose answers name sources; the text of the model stays as it is."""
 
 LoopGraph = CompiledStateGraph[AgentState, RunContext, AgentState, AgentState]
@@ -166,6 +167,11 @@ async def model_node(state: AgentState, runtime: Runtime[RunContext]) -> Command
 
 async def _first_node(state: AgentState) -> str:  # a coroutine, or LangGraph would call it on another thread
     """Return the node after the first turn if it was taken before the graph was entered, otherwise the model."""
+    if "pending" not in state:
+        raise UsageError(
+            "This graph reads and stores its turns in an engine, so ainvoke() cannot run it. Ask with "
+            "engine.controller.execute(question); make a graph of your own a flow with af.adapt(graph)."
+        )
     return "gate" if state["pending"] else "tools" if state["agent_memory"]["call_id"] else "model"
 
 
@@ -347,7 +353,12 @@ async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> F
     notices: tuple[str, ...] = ()
     if called:
         notices = (f"In its last turn, in which it had to answer, the model called {called}. That was not run.",)
-        text = text or await _results_so_far(ctx, job_id)
+    if called and not text:
+        if is_main(job_id) and (written := await _written_artifacts(ctx)):
+            text = "\n".join(f"The artifact `{entry.artifact_id}` is written: {entry.title}." for entry in written)
+        else:
+            turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
+            text = next(filter(None, (parse_reply(turn.content).text for turn in reversed(turns))), "")
     if not text:
         if called:
             problem = f"a call of {called}, which it could not make any more, instead of an answer"
@@ -357,14 +368,6 @@ async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> F
         raise RunFailed(f"The model ended with {problem}{reason}. Ask again, or choose another model.")
     note = ANSWER_NOTES.get(reply.finish_reason)
     return FinalText(f"{text}\n\n{note}" if note else text, notices, reply.outcome)
-
-
-async def _results_so_far(ctx: RunContext, job_id: str) -> str:
-    """Name the artifacts of the run if the job is the main one; otherwise return the job's last text, or ""."""
-    if is_main(job_id) and (written := await _written_artifacts(ctx)):
-        return "\n".join(f"The artifact `{entry.artifact_id}` is written: {entry.title}." for entry in written)
-    turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
-    return next(filter(None, (parse_reply(turn.content).text for turn in reversed(turns))), "")
 
 
 async def _written_artifacts(ctx: RunContext) -> list[Artifact]:

@@ -26,7 +26,7 @@ from artifactflow_nb.core.middleware import (
     implements_hook,
 )
 from artifactflow_nb.core.text.format import storable_text
-from artifactflow_nb.errors import RunCancelled, UsageError
+from artifactflow_nb.errors import RunCancelled, UsageError, brief
 from artifactflow_nb.flows.events import EventWriter
 from artifactflow_nb.models.base import ModelReply, ModelRequest
 from artifactflow_nb.store.calls import LlmCall
@@ -49,7 +49,7 @@ class MiddlewareStack:
     def __init__(self, middleware: Iterable[Middleware] = ()) -> None:
         if isinstance(middleware, Middleware) or not isinstance(middleware, Iterable):
             raise UsageError(
-                f"middleware is {middleware!r}; it must be a list, as in middleware=[af.DebugMiddleware()]."
+                f"middleware is {brief(middleware)}; it must be a list, as in middleware=[af.DebugMiddleware()]."
             )
         self.middleware = tuple(middleware)
         for observer in self.middleware:
@@ -59,7 +59,7 @@ class MiddlewareStack:
                     if isinstance(observer, type)
                     else "its class must be made from af.Middleware."
                 )
-                raise UsageError(f"{observer!r} is not middleware: {hint}")
+                raise UsageError(f"{brief(observer)} is not middleware: {hint}")
         self.by_hook: Mapping[str, list[Middleware]] = {
             hook: [observer for observer in self.middleware if implements_hook(observer, hook)]
             for hook in (HOOKS if self.middleware else ())

@@ -14,7 +14,7 @@ from artifactflow_nb.core.messages import COMPUTED_PROVIDER, DeltaKind, Message,
 from artifactflow_nb.core.pieces import PieceTuple, pack
 from artifactflow_nb.core.runs import OutcomeFilter
 from artifactflow_nb.core.text.format import storable_text
-from artifactflow_nb.core.toolcalls.streamed import ReplySplitter
+from artifactflow_nb.core.toolcalls.streamed import MARKS, ReplySplitter
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.store.calls import LlmCall, ToolCallSettings
@@ -58,13 +58,18 @@ class ModelCallRecord:
         self._times = times
         self._span = ctx.clock.start(times)
         self._pieces: list[PieceTuple] = []
-        self._splitter = ReplySplitter() if call_start.tool_settings.tool_protocol == "xml" else None
+        self._splitter: ReplySplitter | None = ReplySplitter()
         self._outcome = OutcomeFilter() if tells_outcome else None
         self._texts: dict[DeltaKind, StreamedText] = {
             "answer": StreamedText(),
             "reasoning": StreamedText(),
             "call": StreamedText(),
         }
+
+    @property
+    def text(self) -> str:
+        """Everything that has arrived: answer, reasoning and calls."""
+        return "".join(streamed.text for streamed in self._texts.values())
 
     @property
     def partial(self) -> str:
@@ -95,7 +100,7 @@ class ModelCallRecord:
     def publish_delta(self, kind: DeltaKind, piece: str, tool: str = "") -> None:
         """Publish a piece of the reply; `tool` names the tool of a native call.
 
-        In the text protocol, pieces of calls get the kind `call`. Characters that may be the beginning of a call are
+        Pieces of calls in the text get the kind `call`. Characters that may be the beginning of a call are
         withheld until the next piece or `finish`.
         """
         start, splitter = self.call_start, self._splitter
@@ -105,8 +110,11 @@ class ModelCallRecord:
             if not piece:
                 return
         parts: Iterable[tuple[DeltaKind, str, str]] = ((kind, piece, tool),)
-        if kind == "answer" and splitter is not None and (splitter.is_open or "<" in piece or "`" in piece):
-            parts = splitter.feed(piece)
+        if kind == "answer" and splitter is not None:
+            if splitter.is_open or not MARKS.isdisjoint(piece):
+                parts = splitter.feed(piece)
+            else:  # without a call, which would cost more than the rest
+                splitter.last = piece[-1:] or splitter.last
         for part_kind, part, called_tool in parts:
             text = self._texts[part_kind]
             if not part.isascii():
@@ -144,6 +152,7 @@ class ModelCallRecord:
         attempt: int = 1,
         limit_chars: int | None = None,
         outcome: str | None = None,
+        notice: str = "",
     ) -> LlmCall:
         """Publish the end of the turn; return the row of the call.
 
@@ -158,11 +167,14 @@ class ModelCallRecord:
             content=reply.content,
             reasoning=reply.reasoning,
             n_native_calls=len(reply.calls),
+            provider_fields=reply.provider_fields,
         )
         usage = usage_json(reply.usage)
         more: dict[str, Any] = {"ignored_calls": list(ignored_calls)} if ignored_calls else {}
         if outcome is not None:
             more["outcome"] = outcome
+        if notice:
+            more["notice"] = notice
         if (reasoning_ms := self._reasoning_ms) is not None:
             more["reasoning_ms"] = reasoning_ms
         if limit_chars is not None:
@@ -192,14 +204,16 @@ class ModelCallRecord:
         attempt: int = 1,
         retry_delay_s: float | None = None,
         retry_payload: Mapping[str, Any] | None = None,
+        usage: Usage | None = None,
     ) -> LlmCall:
-        """Return the row of a failed call; publish the retry if one follows."""
+        """Return the row of a failed call, with the usage if it is known; publish the retry if one follows."""
         row = self._row(
             attempt=attempt,
             content=storable_text(partial),
             error_type=error_type,
             error_message=storable_text(message),
             retry_delay_s=retry_delay_s,
+            usage=usage,
         )
         if retry_payload is not None:
             self.emit(StreamEventType.RETRY, call_id=row.call_id, **retry_payload)

@@ -1,11 +1,13 @@
 """The second stage of a search as model calls of a run: recorded, priced and cancelled like those of its agents.
 
-Each request scores a few passages in a parallel job of one turn. The id of the job starts with that of the search,
-under which views display it. `read_scores` parses the scores.
+One request writes the question in other words, since texts and people use different ones. Each other request scores a
+few passages in a parallel job of one turn. The id of the job starts with that of the search, under which views display
+it. `read_scores` parses the scores.
 """
 
 import asyncio
 import html
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +27,15 @@ from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
 from artifactflow_nb.sources.values import SectionHit
 from artifactflow_nb.tools.web.scoring import PASSAGES_PER_REQUEST, PassageScore
 
-SCORER = AgentConfig(name="passage_scorer", description="Scores the passages that a search found.", temperature=0.0)
+SCORER = AgentConfig(
+    name="passage_scorer",
+    description="Scores the passages that a search found.",
+    temperature=0.0,
+    temperature_is_optional=True,
+)
+REWRITER = AgentConfig(name="query_rewriter", description="Writes a search in other words.")
+_MOST_QUERIES, _MAX_QUERY_CHARS = 3, 200
+_LIST_MARK = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*|[\"“”`]")
 _MOST_SENTENCES = 2
 _HIGHEST = 10
 
@@ -49,11 +59,24 @@ class ModelPassageScorer:
     tool_call_id: str
 
     async def queries(self, query: str) -> Sequence[str]:
-        """Return the query, the question of the run, and the instruction of the searching agent."""
+        """Return the query, the question of the run, the searching agent's instruction, and queries in other words."""
         texts = [query, without_context(self.ctx.run.question)]
         if not is_main(self.job_id):
             texts.append(await self.ctx.services.calls.instruction(self.job_id))
-        return list(dict.fromkeys(texts))
+        return list(dict.fromkeys([*texts, *await self._rewritten(query)]))
+
+    async def _rewritten(self, query: str) -> list[str]:
+        """Have the question written as three queries in other words; none if that fails, or the budget is spent."""
+        if await self._is_budget_spent():
+            return []
+        instruction = f"Question: {without_context(self.ctx.run.question)}\nThe search was for: {query}"
+        job_id = f"{self.tool_call_id}{PARALLEL_SEPARATOR}0"
+        try:
+            answer = await take_single_turn(self.ctx, self.agent.assistant(REWRITER), job_id, instruction)
+        except ModelError:
+            return []
+        lines = [_LIST_MARK.sub("", line).strip() for line in answer.splitlines()]
+        return [line for line in lines if line and len(line) <= _MAX_QUERY_CHARS][:_MOST_QUERIES]
 
     async def score(self, query: str, passages: Sequence[SectionHit]) -> Sequence[PassageScore] | None:
         """Score passages with parallel requests; None if one fails or is malformed, or the budget is spent."""

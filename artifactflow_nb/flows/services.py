@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
@@ -45,15 +45,18 @@ from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import FINISHED, CallStore, StoredReply, StoredTurn
 from artifactflow_nb.store.conversations import ConversationManager
-from artifactflow_nb.store.documents import ProjectStore
-from artifactflow_nb.store.jobs import BlockJobStore
 from artifactflow_nb.store.plans import PlanStore
-from artifactflow_nb.store.resources import ResourceStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.subruns import SubrunStore
 from artifactflow_nb.tools.base import ToolContext
 from artifactflow_nb.tools.lead import ask_person
 from artifactflow_nb.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from artifactflow_nb.flows.tool_call import AskingCall
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +234,14 @@ class Services:
     Attributes:
         agents: All agents, by name.
         subagents: The agents that others can delegate to, by name.
+        of_plugins: The objects that plugins provide, by class.
         tool_services: Returns the services that tools of a run get from their context, by class.
         prices: The prices of tokens, by model.
         redact: Removes secrets from errors of third-party code before they are stored or published.
         secrets: The secrets that are known by their values.
         reviewer: The model that decides on calls before a person is asked; None for none.
+        asking_calls: The calls whose tools have asked the person and wait in this process, by id.
+        text_models: The models whose endpoints refuse or ignore tools, by the identity of the model object and name.
     """
 
     clock: Clock
@@ -247,19 +253,24 @@ class Services:
     approvals: ApprovalStore
     tools: ToolRegistry
     plans: PlanStore
-    projects: ProjectStore
-    block_jobs: BlockJobStore
-    resources: ResourceStore
     subruns: SubrunStore
     agents: Mapping[str, BaseAgent]
     subagents: Mapping[str, BaseAgent]
     graph_config: GraphConfig
+    of_plugins: Mapping[type, Any] = field(default_factory=dict)
     tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
     prices: Mapping[str, Price] = field(default_factory=dict)
     middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
     redact: Callable[[str], str] = lambda text: text
     secrets: SecretLookup = field(default_factory=SecretLookup)
     reviewer: Reviewer | None = None
+    text_models: set[tuple[int, str]] = field(default_factory=set)
+    asking_calls: dict[str, "AskingCall"] = field(default_factory=dict)
+
+    def service(self, kind: type[T]) -> T:
+        """Return the object of this class that a plugin provides."""
+        provided: T = self.of_plugins[kind]
+        return provided
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +284,7 @@ class RunContext:
         secrets: Masks the results of models, tools and graphs.
         transcripts: The turns of jobs that were read since the flow was entered, by job; see `transcript`.
         flow: The run's flow; None for an adapted graph.
+        text_agents: The agents whose calls are in the text although their models have native ones.
     """
 
     run: StoredRun
@@ -288,6 +300,7 @@ class RunContext:
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
     transcripts: dict[str, JobTranscript] = field(default_factory=dict)
     flow: FlowSpec | None = None
+    text_agents: set[str] = field(default_factory=set)
 
     def transcript(self, job_id: str) -> JobTranscript:
         """Return the cached turns of a job."""
@@ -312,10 +325,22 @@ class RunContext:
         In a run without questions to the person it does not get the tool `ask_person`.
         """
         agent = self.services.agents.get(name) or self.subagent(name)
+        if agent.can_change_protocol and agent.protocol.name == "native":
+            is_text = name in self.text_agents or self._model_key(agent) in self.services.text_models
+            agent = agent.with_text_calls() if is_text else agent
         offered = [tool for tool in agent.tool_names if not tools or tool in tools]
         if ask_person.name in offered and CLARIFY_SETTING not in self.run.settings:
             offered.remove(ask_person.name)
         return agent if len(offered) == len(agent.tool_names) else agent.with_tools(offered)
+
+    def use_text_calls(self, agent: BaseAgent) -> BaseAgent:
+        """Return the agent with calls in the text, also for later runs of its model at its endpoint."""
+        self.text_agents.add(agent.config.name)
+        self.services.text_models.add(self._model_key(agent))
+        return agent.with_text_calls()
+
+    def _model_key(self, agent: BaseAgent) -> tuple[int, str]:
+        return id(agent.model), agent.model_for_run(self.run.settings.get("model"))
 
     def subagent(self, name: str) -> BaseAgent:
         """Return the delegable agent of this name; `ToolError` for any other name."""

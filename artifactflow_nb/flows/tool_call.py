@@ -9,21 +9,26 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from langgraph.errors import GraphInterrupt
+from langgraph.types import interrupt
+
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.agents.reviewer import REVIEWER
-from artifactflow_nb.core.approvals import QUESTION_KIND, Decision
-from artifactflow_nb.core.clock_ids import Span
+from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest, Decision
+from artifactflow_nb.core.clock_ids import Span, request_id
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import StoreError, ToolError
-from artifactflow_nb.flows.approval import bind_call, effective_params
+from artifactflow_nb.flows.approval import TITLE_COLUMNS, bind_call, effective_params, request_approval
 from artifactflow_nb.flows.compression import cut_text
 from artifactflow_nb.flows.passage_scorer import ModelPassageScorer, scores_passages
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.approvals import RequestState
 from artifactflow_nb.store.calls import STARTED, StoredCall, ToolRun
 from artifactflow_nb.store.encoding import to_json
-from artifactflow_nb.tools.base import MAX_RESULT_CHARS
+from artifactflow_nb.tools.base import MAX_RESULT_CHARS, AskPerson, ToolPermission
+from artifactflow_nb.tools.registry import MCP
 from artifactflow_nb.tools.web.scoring import PassageScorer
 
 DENIED = "Permission denied"
@@ -34,6 +39,68 @@ NOBODY_ANSWERS = "Nobody can answer: state your assumption in the answer, and go
 ERROR_CHARS = 2_000  # of an error in its event; the row of the call has all of it
 
 Perform = Callable[[], Awaitable[ToolResult]]
+
+
+class AskingCall:
+    """A call that asks the person while it runs. While a question is open, the run waits, and the call stays here.
+
+    The call is lost with its process, as any call that has started; its outcome is then unknown.
+
+    Args:
+        ctx: The run.
+        call: The call.
+        start: Starts the call; takes the function with which its tool asks.
+    """
+
+    def __init__(self, ctx: RunContext, call: StoredCall, start: Callable[[AskPerson], Awaitable[ToolResult]]) -> None:
+        self.run_id = ctx.run.run_id
+        self.work = asyncio.ensure_future(start(self._ask))
+        self._key = call.tool_call_id
+        self._n_questions = 0
+        self._question: asyncio.Future[tuple[Mapping[str, Any], asyncio.Future[Decision]]] = asyncio.Future()
+
+    async def _ask(self, **fields: Any) -> Decision:
+        answer: asyncio.Future[Decision] = asyncio.Future()
+        self._question.set_result((fields, answer))
+        return await answer
+
+    async def advance(self, ctx: RunContext, agent: BaseAgent, job_id: str) -> ToolResult:
+        """Return the result once the person has answered all questions; interrupts the run at an open one."""
+        try:
+            while True:
+                await asyncio.wait((self.work, self._question), return_when=asyncio.FIRST_COMPLETED)
+                if self.work.done():
+                    return self.work.result()
+                fields, answer = self._question.result()
+                about = f"{self._key}/{self._n_questions}"
+                known = (await ctx.services.approvals.decisions([about])).get(about)
+                decision = None if known is None else known.decision
+                if known is None:
+                    request = ApprovalRequest(
+                        id=request_id(about),
+                        run_id=ctx.run.run_id,
+                        kind="tool",
+                        agent=agent.config.name,
+                        about=about,
+                        **{"params": {}, **ctx.secrets.value(fields)},
+                    )
+                    request = replace(request, title=clip(request.title, TITLE_COLUMNS))
+                    if await ctx.policy.decide(request) == "ask":
+                        await request_approval(ctx, job_id, request, ToolPermission.CONFIRM, must_ask=True)
+                    else:  # a rule cannot fill in fields
+                        decision = Decision(approved=False, decided_by="policy")
+                if decision is None:
+                    interrupt({"gates": [[request_id(about)]]})  # raises: the resumed run waits here again
+                else:
+                    self._question, self._n_questions = asyncio.Future(), self._n_questions + 1
+                    answer.set_result(decision)
+        except GraphInterrupt:
+            ctx.services.asking_calls[self._key] = self
+            raise
+        except BaseException:
+            self.work.cancel()
+            await asyncio.wait([self.work])
+            raise
 
 
 async def run_call(
@@ -52,13 +119,22 @@ async def run_call(
     async def perform() -> ToolResult:
         await ctx.jobs.cancellation.wait_if_cancelled()
         entry, _ = bind_call(ctx, agent, call)
-        if call.status == STARTED and not entry.idempotent:
+        asking = ctx.services.asking_calls.pop(call.tool_call_id, None)
+        if call.status == STARTED and asking is None and not entry.idempotent:
             error = (
                 f"{entry.name} had started when its process ended, and nobody knows whether it took effect. It was not "
                 "run again. Find out first, then decide whether to call it again."
             )
             return ToolResult(success=False, error=error, metadata={"error_type": "UnknownOutcome"})
-        work = entry.run(replace(tool_context, notify=notify), effective_params(call, request_state))
+        params = effective_params(call, request_state)
+        work: Awaitable[ToolResult]
+        if entry.category == MCP:
+            asking = asking or AskingCall(
+                ctx, call, lambda ask: entry.run(replace(tool_context, notify=notify, ask=ask), params)
+            )
+            work = asking.advance(ctx, agent, job_id)
+        else:
+            work = entry.run(replace(tool_context, notify=notify), params)
         result = await (work if entry.uses_store_only else ctx.jobs.cancellation.wait_for(work))
         if result.error and not ctx.services.tools.is_built_in(entry):  # user code may have put a secret into it
             result = replace(result, error=ctx.services.redact(result.error))

@@ -18,12 +18,11 @@ from artifactflow_nb.agents.base import AgentResponse, BaseAgent, NextCalls, Pro
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
 from artifactflow_nb.core.clock_ids import call_id, tool_call_id
 from artifactflow_nb.core.events import StreamEventType
-from artifactflow_nb.core.messages import COMPUTED_PROVIDER, Message, ToolCall
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER, Message, ToolCall, Usage
 from artifactflow_nb.core.plan import parse_plan
 from artifactflow_nb.core.runs import CLARIFY_SETTING, DEPTH_SETTING, SEARCH_SCOPE_SETTING
-from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.core.text.format import storable_text, without_context
-from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
+from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled, ToolsRefused
 from artifactflow_nb.flows.compression import (
     COMPRESSION_LEVELS,
     TurnMessages,
@@ -45,13 +44,14 @@ from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.models.base import (
+    AttemptStart,
     ModelContext,
     ModelDelta,
     ModelReply,
     ModelRequest,
     RetryNotice,
-    RetryStart,
     WindowedModel,
+    estimate_usage,
 )
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.calls import PENDING, StoredCall, StoredReply, StoredTurn, ToolCallSettings, TurnProgress
@@ -59,6 +59,7 @@ from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json
 from artifactflow_nb.tools.lead import ask_person
 
 _TOO_LONG = "The prompt was too long for the model; it is sent once more, compressed."
+_NOW_IN_TEXT = "From now on this model calls tools in its text."
 _CANCELLED = RunCancelled.__name__, "The run was cancelled."
 """The error of an attempt that was running when the run was cancelled, or its process closed."""
 
@@ -72,7 +73,7 @@ class ModelTurn:
     level: str
 
 
-class ContextManager(CardMixin):
+class ContextManager:
     """Builds prompts from the store and compresses them; has no state.
 
     Attributes:
@@ -85,10 +86,6 @@ class ContextManager(CardMixin):
 
     def __repr__(self) -> str:
         return "ContextManager()"
-
-    def _card(self) -> Card:
-        levels = [(level, f"at most {limit:,} characters") for level, limit in self.COMPRESSION_LEVELS.items()]
-        return Card("Context manager", "", levels)
 
     @staticmethod
     async def prepare_agent_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
@@ -124,7 +121,7 @@ class ContextManager(CardMixin):
     ) -> ModelContext:
         """Return the values behind a prompt, for a model that computes its reply."""
         questions = [message.content for message in history if message.role == "user"]
-        project, following = context.project, context.next_calls or NextCalls()
+        following = context.next_calls or NextCalls()
         return ModelContext(
             question=without_context(ctx.run.question),
             instruction=without_context(instruction),
@@ -133,10 +130,7 @@ class ContextManager(CardMixin):
             artifact_ids=frozenset(artifact_id for artifact_id, _, _ in context.artifacts),
             plan=context.plan,
             choices=context.choices,
-            project=project.info if project else None,
-            blocks=project.tree if project else None,
-            block=project.block if project else None,
-            wish=project.wish if project else "",
+            task=context.task,
             next_calls=tuple(ToolCall(name, dict(params)) for name, params in following.calls),
             next_message=following.message,
         )
@@ -211,7 +205,10 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
         system, changing = map(ctx.secrets.text, (agent.build_complete_system_prompt(context), current))
         written = transcript.written(agent.protocol, turns)
         head = [Message("system", system), *history, Message("user", instruction)]
-        scale = await _prompt_scale(agent, call.model, written, head)
+        scale = 1.0
+        if isinstance(agent.model, WindowedModel) and written.n_chars(head) > COMPRESSION_LEVELS["minimal"]:
+            window = await agent.model.context_tokens(call.model)  # may ask the endpoint
+            scale = 1.0 if window is None else window_scale(window, [*head, *written.messages])
         return _Prompt(
             level,
             tuple(written.prompt(head, level, note, scale)),
@@ -222,9 +219,22 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
         )
 
     call.publish_start(instruction)
-    prompt, reply = await _stream_fitting(call, build, state["compression_level"], conclude)
+    try:
+        prompt, reply = await _stream_fitting(call, build, state["compression_level"], conclude)
+    except ToolsRefused:
+        if not agent.can_change_protocol:
+            raise
+        agent = ctx.use_text_calls(agent)
+        call.change_agent(agent)
+        prompt, reply = await _stream_fitting(call, build, state["compression_level"], conclude)
+    reader = agent
+    if agent.can_change_protocol and not reply.calls and not any(turn.n_native_calls for turn in turns):
+        reader = agent.with_text_calls()  # the endpoint may have ignored the tools
     reply = agent.protocol.transcribe(reply)
-    response = agent.read(reply, conclude=conclude, interactions=transcript.interactions, shown=prompt.shown)
+    response = reader.read(reply, conclude=conclude, interactions=transcript.interactions, shown=prompt.shown)
+    if reader is not agent and response.tool_calls:
+        agent = ctx.use_text_calls(agent)
+        call.notice = f"The endpoint ignored the tools of the request. {_NOW_IN_TEXT}"
     if final_tools:
         response = reject_other_calls(final_tools, response)
     if not turns and is_main(job_id) and ctx.run.settings.get(CLARIFY_SETTING) == "always":
@@ -240,7 +250,7 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
 async def take_single_turn(ctx: RunContext, agent: BaseAgent, job_id: str, instruction: str) -> str:
     """Take the only turn of a job whose agent has no tools and return its text; a stored turn is not repeated."""
     if turns := await ctx.services.calls.transcript(ctx.run.run_id, job_id):
-        return turns[-1].content
+        return (await ctx.services.calls.reply(turns[-1].call_id)).text  # without calls, as in the first process
     call = await _TurnCall.begin(ctx, agent, job_id, 1)
     system = ctx.secrets.text(agent.build_system_prompt(PromptContext(now=ctx.run.started_at)))
     context = ModelContext(without_context(ctx.run.question), instruction)
@@ -250,14 +260,6 @@ async def take_single_turn(ctx: RunContext, agent: BaseAgent, job_id: str, instr
     response = agent.read(reply, conclude=True, shown=prompt.shown)
     await call.record(reply, response, prompt)
     return response.content
-
-
-async def _prompt_scale(agent: BaseAgent, model: str, written: TurnMessages, head: Sequence[Message]) -> float:
-    """Return the factor by which a prompt may be longer than usual; the endpoint is asked only for long prompts."""
-    if not isinstance(agent.model, WindowedModel) or written.n_chars(head) <= COMPRESSION_LEVELS["minimal"]:
-        return 1.0
-    window = await agent.model.context_tokens(model)
-    return 1.0 if window is None else window_scale(window, [*head, *written.messages])
 
 
 async def _stream_fitting(
@@ -283,6 +285,7 @@ class _TurnCall:
     def __init__(self, ctx: RunContext, agent: BaseAgent, job_id: str, step: int, progress: TurnProgress) -> None:
         self._ctx = ctx
         self._agent = agent
+        self.notice = ""
         self._name = agent.config.name
         self._job_id = job_id
         self._step = step
@@ -360,7 +363,7 @@ class _TurnCall:
                         attempt = self._attempt + n_failed
                         await self._begin_attempt(request, attempt)
                         is_waiting = True
-                    elif isinstance(event, RetryStart):
+                    elif isinstance(event, AttemptStart):
                         is_waiting = False
                         self._record.restart()
                     elif isinstance(event, ModelReply):
@@ -371,15 +374,19 @@ class _TurnCall:
         except ModelError as error:
             error.partial = self._ctx.secrets.cut_off(error.partial)
             self._publish_withheld(is_cut_off=True)
-            is_shortened = may_shorten and isinstance(error, ContextOverflow)
-            shortening = {"attempt": self._attempt, "delay_s": 0.0, "reason": _TOO_LONG} if is_shortened else None
             message = self._ctx.services.redact(str(error))
-            await self._record_failure(attempt, type(error).__name__, message, error.partial, retry=shortening)
+            reason = _TOO_LONG if may_shorten and isinstance(error, ContextOverflow) else ""
+            if isinstance(error, ToolsRefused) and self._agent.can_change_protocol:
+                reason = f"{message} {_NOW_IN_TEXT}"
+            next_attempt = {"attempt": self._attempt, "delay_s": 0.0, "reason": reason} if reason else None
+            await self._record_failure(attempt, type(error).__name__, message, error.partial, retry=next_attempt)
             raise
         except asyncio.CancelledError:
             if is_waiting:
                 self._record.restart()
-            await self._record_failure(attempt, *_CANCELLED, self._record.partial)
+            arrived = self._record.text
+            usage = estimate_usage(request, arrived) if arrived else None
+            await self._record_failure(attempt, *_CANCELLED, self._record.partial, usage=usage)
             raise
 
     def _publish_withheld(self, *, is_cut_off: bool = False) -> None:
@@ -400,13 +407,19 @@ class _TurnCall:
         ]
         start = ModelCallStart(
             **place,
-            temperature=self._agent.config.temperature,
+            temperature=request.temperature,
             messages=request.messages,
             tool_settings=ToolCallSettings(
                 request.tool_protocol, request.tool_choice, self._ctx.secrets.text(to_json(offered)) if offered else ""
             ),
         )
         self._record = ModelCallRecord(self._ctx, start, tells_outcome=self._agent.tells_outcome)
+
+    def change_agent(self, agent: BaseAgent) -> None:
+        """Prepare another attempt, with the prompt of another agent."""
+        self._agent = agent
+        self._n_failed += 1
+        self._new_attempt()
 
     def shorten(self) -> None:
         """Prepare another attempt, with a shorter prompt."""
@@ -422,11 +435,11 @@ class _TurnCall:
         partial: str,
         retry_delay_s: float | None = None,
         retry: Mapping[str, Any] | None = None,
+        usage: Usage | None = None,
     ) -> None:
         """Store a failed attempt; if another one follows, `retry` is the payload of the event about it."""
-        row = self._record.fail(
-            error_type, error_message, partial, attempt=attempt, retry_delay_s=retry_delay_s, retry_payload=retry
-        )
+        delay: dict[str, Any] = {"retry_delay_s": retry_delay_s, "retry_payload": retry}
+        row = self._record.fail(error_type, error_message, partial, attempt=attempt, usage=usage, **delay)
         await self._ctx.services.calls.record_model_call(row, (), self._ctx.event_writer.drain())
         await self._ctx.middleware.on_model_error(self._observed, row)
 
@@ -441,6 +454,7 @@ class _TurnCall:
             attempt=attempt,
             limit_chars=level_chars(prompt.level, prompt.scale),
             outcome=response.outcome,
+            notice=self.notice or reply.notice,
         )
         calls = [(tool_call_id(self._id, position), call) for position, call in enumerate(response.tool_calls)]
         await self._ctx.services.calls.record_model_call(row, calls, self._ctx.event_writer.drain())
@@ -451,6 +465,7 @@ class _TurnCall:
 def _storable(reply: ModelReply) -> ModelReply:
     """Replace text that cannot be stored as UTF-8 or JSON in the texts and calls of a reply."""
     calls: list[ToolCall] = []
+    fields = reply.provider_fields
     for call in reply.calls:
         name, error = storable_text(call.name), call.error and storable_text(call.error)
         if is_too_deep(call.params):
@@ -465,4 +480,5 @@ def _storable(reply: ModelReply) -> ModelReply:
         finish_reason=storable_text(reply.finish_reason),
         model=storable_text(reply.model),
         calls=tuple(calls),
+        provider_fields=None if fields is None or is_too_deep(fields) else storable_json(dict(fields)),
     )

@@ -2,15 +2,15 @@
 
 ::
 
-    ModelRequest ──> Model.stream ──> ModelDelta, ModelDelta, ... RetryNotice, RetryStart, ... ModelReply
+    ModelRequest ──> Model.stream ──> AttemptStart, ModelDelta, ... RetryNotice, AttemptStart, ... ModelReply
+
+A model whose request needs no preparation may leave out the first `AttemptStart`.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
-from artifactflow_nb.core.document.project import ProjectInfo
-from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.messages import (
     COMPUTED_PROVIDER,
     DeltaKind,
@@ -22,8 +22,28 @@ from artifactflow_nb.core.messages import (
     Usage,
 )
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
-from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, brief
+
+
+@dataclass(frozen=True, slots=True)
+class WritingTask:
+    """A text that a job writes, for a model that can only quote sources.
+
+    Attributes:
+        prompt: What the text should say; empty if quotes cannot do the work.
+        name: The name of the text.
+        wish: The person's request for the text.
+        basis: The texts on which the text is based; their sources are read again.
+        by_hand: How the person does the work by hand; the reply if the prompt and the wish ask no question.
+        change_by_hand: How the person carries out a wish that asks no question.
+    """
+
+    prompt: str = ""
+    name: str = ""
+    wish: str = ""
+    basis: tuple[str, ...] = ()
+    by_hand: str = ""
+    change_by_hand: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +56,7 @@ class ModelContext:
         calls: The job's tool calls so far with their results, in order.
         plan: The plan that the agent created, or that its job executes.
         choices: The decisions that a replanner can take.
-        block: The block that the job writes or edits; None for an agent that works on the whole project.
-        wish: The person's request for this block: its style, or the change.
+        task: The text that the job writes or changes; None for another job.
         next_calls: The calls that an agent without a language model makes now.
         next_message: Its reply if there are no calls.
     """
@@ -49,10 +68,7 @@ class ModelContext:
     artifact_ids: frozenset[str] = frozenset()
     plan: PlanProgress | None = None
     choices: tuple[ReplanChoice, ...] = ()
-    project: ProjectInfo | None = None
-    blocks: BlockTree | None = None
-    block: Block | None = None
-    wish: str = ""
+    task: WritingTask | None = None
     next_calls: tuple[ToolCall, ...] = ()
     next_message: str = ""
 
@@ -69,6 +85,7 @@ class ModelRequest:
             endpoint's own fields.
         model: The model's name at its endpoint; None for the endpoint's default model.
         temperature: Sampling temperature; None for the endpoint's default.
+        extra_body: Further fields of the request, such as `reasoning_effort`.
         max_retries: Number of retries after temporary failures.
         retry_delay_s: Seconds before the first retry; each further delay is twice as long.
         stable_chars: Characters at the start of the system message that later prompts of the agent repeat; or 0.
@@ -81,6 +98,7 @@ class ModelRequest:
     tool_protocol: ToolProtocol = "xml"
     model: str | None = None
     temperature: float | None = None
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
     max_retries: int = 2
     retry_delay_s: float = 1.0
     stable_chars: int = 0
@@ -117,8 +135,8 @@ class RetryNotice:
 
 
 @dataclass(frozen=True, slots=True)
-class RetryStart:
-    """The end of the wait that a `RetryNotice` announced. The time before it does not count as the next attempt's."""
+class AttemptStart:
+    """The start of an attempt: imports and waits before it do not count as time of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +152,8 @@ class ModelReply:
         model: The model that answered, as the endpoint names it.
         ttft_ms: Milliseconds from the request to the first delta; None if there was none.
         attempts: Number of attempts, the successful one included.
+        notice: What the person should know about the call, in a sentence.
+        provider_fields: Fields that the model expects to get back with this reply, as JSON; None without any.
     """
 
     content: str
@@ -144,9 +164,11 @@ class ModelReply:
     reasoning: str = ""
     ttft_ms: float | None = None
     attempts: int = 1
+    notice: str = ""
+    provider_fields: Mapping[str, Any] | None = None
 
 
-ModelEvent = ModelDelta | RetryNotice | RetryStart | ModelReply
+ModelEvent = ModelDelta | RetryNotice | AttemptStart | ModelReply
 
 
 class Model(Protocol):
@@ -178,7 +200,7 @@ class Model(Protocol):
         """Close all connections."""
 
 
-class LocalModel(CardMixin):
+class LocalModel:
     """Base class of models that run in this process: they have one name and no connections."""
 
     default_model: str
@@ -199,6 +221,14 @@ class WindowedModel(Protocol):
         """Return the context window of the model of this name, in tokens; None if it is unknown."""
 
 
+@runtime_checkable
+class TemperatureModel(Protocol):
+    """A model that knows which of its models take a temperature."""
+
+    def takes_temperature(self, name: str) -> bool | None:
+        """Return whether the model of this name takes a temperature; None if that is unknown."""
+
+
 _MODEL_MEMBERS = ("provider", "tool_protocols", "default_model", "stream", "list_models", "aclose")
 
 
@@ -206,16 +236,10 @@ def check_model(name: str, model: object) -> None:
     """Raise `UsageError` with the missing members if an object is not a `Model`; `name` is that of the argument."""
     if missing := [member for member in _MODEL_MEMBERS if not hasattr(model, member)]:
         raise UsageError(
-            f"{name} is {model!r:.200}, which is not a model: it has no {', '.join(missing)}. Pass the name of a model "
+            f"{name} is {brief(model)}, which is not a model: it has no {', '.join(missing)}. Pass the name of a model "
             "at the endpoint, af.OpenAIModel(base_url, key, name), or an object with all members of "
             "artifactflow_nb.models.base.Model."
         )
-
-
-def model_card(model: Model, **more: CardCell) -> Card:
-    """Return the card of a model, with further rows by label."""
-    rows = [("provider", model.provider), ("calls tools by", ", ".join(model.tool_protocols)), *more.items()]
-    return Card("Model", model.default_model, rows)
 
 
 def model_name(model: str | Model | None) -> str:

@@ -7,18 +7,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from artifactflow_nb.core.messages import ToolCall, ToolProtocol
-from artifactflow_nb.core.text.cards import Card
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.toolcalls.xml import format_call
-from artifactflow_nb.models.base import (
-    LocalModel,
-    ModelDelta,
-    ModelEvent,
-    ModelReply,
-    ModelRequest,
-    estimate_usage,
-    model_card,
-)
+from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.models.base import LocalModel, ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage
 
 ScriptedTurn = str | ToolCall | Sequence[str | ToolCall] | Exception | ModelReply
 Script = Callable[[ModelRequest], ScriptedTurn]
@@ -44,15 +36,14 @@ class ScriptedModel(LocalModel):
 
     def __init__(self, turns: Iterable[ScriptedTurn] | Script, *, chunk_chars: int = 16, delay_s: float = 0.0) -> None:
         self.requests: list[ModelRequest] = []
+        if not callable(turns) and not isinstance(turns, Iterable):
+            raise UsageError(f"turns is {brief(turns)}; pass a list of turns, or a function that returns the next one.")
         self._script = turns if callable(turns) else script_from_turns(turns)
         self._chunk_chars = chunk_chars
         self._delay_s = delay_s
 
     def __repr__(self) -> str:
         return f"ScriptedModel(asked {count(len(self.requests), 'time')})"
-
-    def _card(self) -> Card:
-        return model_card(self, asked=count(len(self.requests), "time"))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream the next turn of the script."""

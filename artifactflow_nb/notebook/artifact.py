@@ -10,13 +10,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from artifactflow_nb.core.language import ENGLISH, texts_in
+from artifactflow_nb.core.language import agent_label, in_language
 from artifactflow_nb.core.local_files import AnyPath
-from artifactflow_nb.core.text.cards import CardCell, CardTable, Code, Details, card_frame, cell_html, cell_markdown
+from artifactflow_nb.core.text.cards import CardCell, CardTable, Code, Details, card_frame, cell_html
 from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
 from artifactflow_nb.core.text.format import count, format_local_time
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown, safe_markdown_line
-from artifactflow_nb.core.text.shortened import shown_html, shown_markdown
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown
+from artifactflow_nb.core.text.shortened import shown_html
 from artifactflow_nb.core.works import Work, to_bibtex
 from artifactflow_nb.engine.cited_sources import artifact_citations, artifact_evidence
 from artifactflow_nb.engine.thread import EngineThread
@@ -166,16 +166,18 @@ class ArtifactHandle(ExportMixin, Artifact):
         )
 
     def _write(self, form: str, path: AnyPath | None, *, overwrite: bool, style: CitationStyle | None = None) -> Path:
-        texts = texts_in(self.branch.thread.engine.settings.language) if self.branch.thread else ENGLISH
-        document = artifact_document(self, self.branch.read(lambda db: artifact_evidence(db, self)), texts)
-        if style is not None:
-            document = in_citation_style(document, self.branch.read(lambda db: cited_works(db, self.markdown)), style)
-        return write_document(document, form, path, overwrite=overwrite)
+        with in_language(self.branch.thread.language if self.branch.thread else "en"):
+            document = artifact_document(self, self.branch.read(lambda db: artifact_evidence(db, self)))
+            if style is not None:
+                document = in_citation_style(document, self._works_by_number(), style)
+            return write_document(document, form, path, overwrite=overwrite)
 
     def to_markdown(
         self, path: AnyPath | None = None, *, overwrite: bool = False, style: CitationStyle | None = None
     ) -> Path:
-        """Write a Markdown file: the text unchanged, or with its citations and its list of sources in a style.
+        """Write a Markdown file: the text, or with its citations and its list of sources in a style.
+
+        An entry of the list says if the run has not read its source; otherwise the text is unchanged.
 
         Args:
             path: Path of the file, or of a folder, in which the file is named after the artifact; None for the working
@@ -207,7 +209,12 @@ class ArtifactHandle(ExportMixin, Artifact):
         return [dict(work.item) for work in self._cited_works()]
 
     def _cited_works(self) -> list[Work]:
-        return unique_works(self.branch.read(lambda db: cited_works(db, self.markdown)))
+        return unique_works(self._works_by_number())
+
+    def _works_by_number(self) -> dict[int, Work]:
+        return self.branch.read(
+            lambda db: cited_works(db, self.markdown, lambda cited: artifact_evidence(db, self, cited))
+        )
 
     def citation(self, number: int) -> Citation:
         """Return the source that the text cites as `[number]`; a cell displays its passage and, for a PDF, its page.
@@ -232,29 +239,20 @@ class ArtifactHandle(ExportMixin, Artifact):
 
     def _facts(self) -> list[str]:
         """List version, author and time for the head of a display."""
-        author = ENGLISH.agent(self.created_by)
+        author = agent_label(self.created_by)
         return [f"version {self.version}", f"{_change_label(self)} by {author}", *self.branch.date_text(self)]
 
-    def _version_list(self) -> Details:
-        versions = self.versions
-        return Details(count(len(versions), "version"), versions.table(self.branch.with_dates))
-
-    def _repr_markdown_(self) -> str:
-        head = " · ".join([cell_markdown(Code(self.artifact_id)), *map(cell_markdown, self._facts())])
-        parts = [f"**{cell_markdown(self.title)}**", head, shown_markdown(self.markdown)]
-        return "\n\n".join([*parts, self._version_list().markdown()])
-
     def _repr_html_(self) -> str:
-        from artifactflow_nb.widgets.page.nodes import Node
-        from artifactflow_nb.widgets.page.saved import saved_output
+        from artifactflow_nb.widgets.page.saved import saved_text
 
         facts = " · ".join([cell_html(Code(self.artifact_id)), *map(cell_html, self._facts())])
         head = f'<p><strong>{cell_html(self.title)}</strong></p><p class="af-card-quiet">{facts}</p>'
         cite = self.branch.read(lambda db: artifact_citations(db, self)).apply
-        text = Node("text", shown_html(self.markdown, MarkdownRenderer(), cite=cite), css="af-md")
-        card = card_frame(head + self._version_list().html())
-        _label, _, content = saved_output((text,), ENGLISH)["text/html"].partition("\n")
-        return f"{card}{content}"
+        versions = self.versions
+        card = card_frame(
+            head + Details(count(len(versions), "version"), versions.table(self.branch.with_dates)).html()
+        )
+        return card + saved_text(shown_html(self.markdown, MarkdownRenderer(), cite=cite))
 
     def __repr__(self) -> str:
         date = "".join(f", created_at={text!r}" for text in self.branch.date_text(self))
@@ -287,9 +285,6 @@ class _HandleMapping(Mapping[K, ArtifactHandle]):
 
     def __repr__(self) -> str:
         return self._own_table().plain() if self else self._nothing()
-
-    def _repr_markdown_(self) -> str:
-        return self._own_table().markdown() if self else safe_markdown_line(self._nothing())
 
     def _repr_html_(self) -> str:
         return card_frame(self._own_table().html() if self else f"<p>{cell_html(self._nothing())}</p>")
@@ -350,7 +345,7 @@ def _columns(with_dates: bool) -> list[str]:
 
 def _row(version: Artifact, with_dates: bool) -> list[CardCell]:
     dates = [format_local_time(version.created_at)] if with_dates else []
-    return [version.version, _change_label(version), ENGLISH.agent(version.created_by), *dates]
+    return [version.version, _change_label(version), agent_label(version.created_by), *dates]
 
 
 def _change_label(version: Artifact) -> str:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
 from artifactflow_nb.core.text.markdown import escape, safe_markdown_line
-from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.errors import NotFound, UsageError, brief
 from artifactflow_nb.sources.citation_marks import cited_statement, find_passage, listed_sources
 from artifactflow_nb.sources.cited_pages import CitedSection, cited_section
-from artifactflow_nb.sources.evidence import NOT_READ, Evidence
 from artifactflow_nb.sources.rows import SCHEME
+from artifactflow_nb.sources.values import NOT_READ, Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ def find_citation(db: sqlite3.Connection, markdown: str, number: int, evidence: 
     Errors: `NotFound` if the text lists no source with this number.
     """
     listed = listed_sources(markdown)
-    if number not in listed:
+    if not isinstance(number, int) or number not in listed:
         numbers = f"It lists {', '.join(map(str, listed))}." if listed else "It lists no sources."
-        raise NotFound(f"The text has no source with the number {number!r}. {numbers}")
+        raise NotFound(f"The text has no source with the number {brief(number)}. {numbers}")
     source = listed[number]
     section = None
     if source.address.startswith(SCHEME):

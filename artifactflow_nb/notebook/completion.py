@@ -10,18 +10,15 @@
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
-from artifactflow_nb.core.document.project import packaged_templates
 from artifactflow_nb.core.runs import DEPTHS
 from artifactflow_nb.errors import ArtifactFlowError
+from artifactflow_nb.notebook.sources import OpenSources
 
 _IDENTIFIER = "artifactflow.workbench"
 
-if TYPE_CHECKING:
-    from artifactflow_nb.notebook.workbench import Workbench
-
-VERBS = ("ask", "chat", "pending", "approve", "deny", "add_sources", "runs", "artifacts", "conversations", "tree")
+VERBS = ("ask", "chat", "pending", "add_sources", "runs", "artifacts", "conversations", "tree")
 """The methods that come first, in this order."""
 
 _ATTRIBUTE = re.compile(r"(?<![\w.])(\w+)\.(\w*)\Z")
@@ -31,12 +28,10 @@ _ARTIFACT = re.compile(r"(?<![\w.])(\w+)\.artifacts\(([\w.]*)\)\[([\"'])([^\"'\n
 
 def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | None:
     """Return the fragment before the cursor and its completions, in order; None to leave them to IPython."""
-    from artifactflow_nb.notebook.workbench import Workbench
-
     for pattern in (_ARGUMENT, _ARTIFACT, _ATTRIBUTE):
         match = pattern.search(text)
         wb = names.get(match[1]) if match else None
-        if match is None or not isinstance(wb, Workbench) or not wb.is_open:
+        if match is None or not (isinstance(wb, OpenSources) and getattr(wb, "is_open", False)):
             continue
         if pattern is _ATTRIBUTE:
             public = [name for name in dir(wb) if not name.startswith("_")] if match[2][:1] != "_" else dir(wb)
@@ -46,27 +41,25 @@ def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | Non
             if pattern is _ARGUMENT:
                 found = _values(wb, match[2])
             else:  # the artifacts of a branch that a variable names, or of the newest conversation
-                found = list(wb.artifacts(names.get(match[2]) if match[2] else None))
+                found = list(cast(Any, wb).artifacts(names.get(match[2]) if match[2] else None))
         except ArtifactFlowError:  # such as a conversation that does not exist yet
             return None
         return match[4], [name for name in found if name.startswith(match[4])]
     return None
 
 
-def _values(wb: "Workbench", argument: str) -> Sequence[str]:
+def _values(wb: Any, argument: str) -> Sequence[str]:
     """Return the possible values of an argument of the workbench's methods; empty for free text."""
     match argument:
         case "flow":
-            return wb.flows
+            return list(wb.flows)
         case "model":
-            return wb.known_models()
+            return list(wb.known_models())
         case "depth":
             return DEPTHS
-        case "project":
-            return [project.name for project in wb.projects()]
-        case "template":
-            return packaged_templates()
-    return ()
+    engine = wb._thread.engine  # noqa: SLF001 - the completion belongs to the workbench
+    sources = [plugin.arguments[argument] for plugin in engine.plugins.values() if argument in plugin.arguments]
+    return [value for list_values in sources for value in list_values(engine.database.path)]
 
 
 def add_completion() -> None:

@@ -1,12 +1,12 @@
 """Display of a workbench's values in cells: as live views where a page can show them, otherwise as saved output."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from artifactflow_nb.agents.settings import PACKAGED, flatten_nodes
 from artifactflow_nb.core.approvals import ApprovalPolicy
+from artifactflow_nb.core.local_files import shown_path
 from artifactflow_nb.core.text.cards import Card, CardCell, CardRows, CardTable, Code, Details
 from artifactflow_nb.core.text.format import count, duration, format_local_time, size
 from artifactflow_nb.engine.engine import Engine
@@ -19,13 +19,6 @@ from artifactflow_nb.store.runs import RUNNING, StoredRun
 from artifactflow_nb.store.storage import load_overview
 
 _N_NEWEST = 5
-
-_CASSETTE_USES = {
-    "record": "recorded into",
-    "replay": "played from",
-    "auto": "played from; new runs are recorded",
-    "verify": "played from, and verified",
-}
 
 
 def workbench_card(engine: Engine) -> Card:
@@ -96,6 +89,10 @@ def _configuration(engine: Engine) -> CardRows:
     for name, server in engine.mcp.servers.items():
         n_tools = f"{count(offered.count(name), 'tool')}, " if name in offered else ""  # unknown until its first start
         servers.append(f"{name} ({server.transport_label}): {n_tools}{engine.mcp.server_state(name)}")
+    n_bytes = 0
+    for path in engine.folder.glob("*"):
+        with suppress(OSError):  # the file was removed meanwhile, as SQLite does with its log
+            n_bytes += path.stat().st_size if path.is_file() else 0
     return [
         ("endpoint", Code(engine.model.address) if hasattr(engine.model, "address") else None),
         ("agents' models", ", ".join(other_models)),
@@ -110,11 +107,7 @@ def _configuration(engine: Engine) -> CardRows:
         ),
         ("web_search asks", engine.search_name),
         ("MCP servers", "; ".join(servers)),
-        ("data", Code(f"{engine.folder.absolute()} ({size(_count_bytes(engine.folder))})")),
-        (
-            "cassette",
-            Code(f"{settings.cassette} ({_CASSETTE_USES[settings.cassette_mode]})") if settings.cassette else None,
-        ),
+        ("data", Code(f"{shown_path(engine.folder)} ({size(n_bytes)})")),
     ]
 
 
@@ -137,26 +130,11 @@ def _status(engine: Engine, run: StoredRun) -> str:
     return effective_status(engine.folder, run.status, run.owner, run.start_lock)
 
 
-def _count_bytes(folder: Path) -> int:
-    """Return the total size of the files in a folder, in bytes."""
-    n_bytes = 0
-    for path in folder.glob("*"):
-        try:
-            n_bytes += path.stat().st_size if path.is_file() else 0
-        except OSError:  # the file was removed meanwhile, as SQLite does with its log
-            continue
-    return n_bytes
-
-
 if TYPE_CHECKING:
     from artifactflow_nb.widgets.ended_runs import EndedRuns
-    from artifactflow_nb.widgets.page.display import LiveDisplay
-    from artifactflow_nb.widgets.page.panel import Panel
+    from artifactflow_nb.widgets.page.display import LiveMode
+    from artifactflow_nb.widgets.page.panel import LiveDisplay, Panel
     from artifactflow_nb.widgets.page.view import View
-
-
-_SESSION_VARIABLE = "JPY_SESSION_NAME"
-"""Set by Jupyter Server in the kernels of its sessions."""
 
 
 class CellDisplay:
@@ -177,23 +155,22 @@ class CellDisplay:
         """Return whether a person may be looking: no policy decides for them, or a Jupyter page owns the kernel."""
         if self.interactive is not None:
             return self.interactive
-        return self._thread.engine.settings.approvals == "ask" or _SESSION_VARIABLE in os.environ
+        from artifactflow_nb.widgets.page.display import is_in_session
+
+        return self._thread.engine.settings.approvals == "ask" or is_in_session()
+
+    @property
+    def live_mode(self) -> "LiveMode":
+        """How the front end shows live views: the setting `live`, or what is found out about the front end."""
+        from artifactflow_nb.widgets.page.display import live_mode
+
+        detected, setting = live_mode(), self._thread.engine.settings.live
+        return detected if setting == "auto" or detected == "off" else setting
 
     @property
     def is_live(self) -> bool:
         """Return whether a page that can show live views may be connected."""
-        from artifactflow_nb.widgets.page.display import has_kernel
-
-        return self.is_attended and has_kernel()
-
-    def show(self, create_view: "Callable[[], View]", card: Card) -> None:
-        """Display a view, or a card if no page can show the view live."""
-        from artifactflow_nb.widgets.page.display import LiveDisplay, show_saved
-
-        if self._thread.is_open and self.is_live:
-            LiveDisplay(create_view(), self._thread)
-        else:
-            show_saved({"text/plain": card.plain(), "text/markdown": card.markdown(), "text/html": card.html()})
+        return self.is_attended and self.live_mode != "off"
 
     def panel(self, create_view: "Callable[[bool], View]", can_change: Callable[[], bool] = lambda: True) -> "Panel":
         """Create a panel; it is live if a page may be connected and its content can still change.
@@ -204,20 +181,30 @@ class CellDisplay:
         """
         from artifactflow_nb.widgets.page.panel import Panel
 
-        notify = self._thread.engine.settings.notify
         return Panel(
-            lambda: create_view(self.is_live), self._thread, lambda: self.is_live and can_change(), notify=notify
+            lambda: create_view(self.is_live),
+            self._thread,
+            lambda: self.is_live and can_change(),
+            mode=self.live_mode,
+            notify=self._thread.engine.settings.notify,
         )
 
-    def live(self, view: "View") -> "LiveDisplay":
-        """Show a view live in the current cell."""
-        from artifactflow_nb.widgets.page.display import LiveDisplay
+    def home(self) -> "Panel":
+        """Create the panel of the workbench."""
+        from artifactflow_nb.widgets.home.view import HomeView
 
-        return LiveDisplay(view, self._thread, notify=self._thread.engine.settings.notify)
+        return self.panel(
+            lambda _is_live: HomeView(self._thread, configuration_card(self._thread.engine).content_html())
+        )
+
+    def show(self, view: "View") -> "LiveDisplay":
+        """Display a view live in the current cell."""
+        return self.panel(lambda _is_live: view).show()
 
     def offer_actions(self) -> None:
         """Offer buttons below the outputs of ended runs, in the pages of a Jupyter server."""
         from artifactflow_nb.widgets.ended_runs import EndedRuns
+        from artifactflow_nb.widgets.page.display import is_in_session
 
-        if self._ended_runs is None and _SESSION_VARIABLE in os.environ:
+        if self._ended_runs is None and is_in_session():
             self._ended_runs = EndedRuns(self._thread, notify=self._thread.engine.settings.notify)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest
+from artifactflow_nb.core.approvals import ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.core.language import ENGLISH
+from artifactflow_nb.core.language import agent_label, in_language
 from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.text.cards import CardCell, Code, DisplayList
 from artifactflow_nb.core.text.format import clip, format_local_time
@@ -58,7 +58,7 @@ class RequestList(DisplayList[ApprovalRequest]):
         return ["request", "agent", "tool", "run", "id"]
 
     def _cells(self, value: ApprovalRequest, /) -> Sequence[CardCell]:
-        return [value.sentence, ENGLISH.agent(value.agent), value.tool, Code(value.run_id), Code(value.id)]
+        return [value.sentence, agent_label(value.agent), value.tool, Code(value.run_id), Code(value.id)]
 
     def _nothing(self) -> str:
         return "Nothing waits for a decision."
@@ -70,10 +70,7 @@ class RequestList(DisplayList[ApprovalRequest]):
         return [*(clip(f"{title}: {steps}", _STEPS_COLUMNS) for title, steps in plans), *super()._remarks()]
 
     def _note(self) -> str:
-        first = self[0].id
-        if self[0].kind == QUESTION_KIND:
-            return f'Answer with wb.answer("{first}", "your answer") or wb.deny("{first}"); the run continues at once.'
-        return f'Decide with wb.approve("{first}") or wb.deny("{first}", "reason"); the run continues at once.'
+        return f"{self[0].advice} The run continues at once."
 
 
 class StepList(DisplayList[Step]):
@@ -135,4 +132,5 @@ class ConversationHandle(ExportMixin, Conversation):
 
     def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:
         document = self.thread.call(conversation_document(self.thread.engine, self.conversation_id, self.message_id))
-        return write_document(document, form, path, overwrite=overwrite)
+        with in_language(self.thread.language):
+            return write_document(document, form, path, overwrite=overwrite)

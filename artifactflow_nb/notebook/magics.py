@@ -20,7 +20,7 @@ from IPython.display import display
 
 from artifactflow_nb.core.text.cards import CardTable, Code, card_frame
 from artifactflow_nb.core.text.format import did_you_mean, pad
-from artifactflow_nb.errors import ArtifactFlowError
+from artifactflow_nb.errors import ArtifactFlowError, brief
 
 if TYPE_CHECKING:
     from artifactflow_nb.notebook.references import ConversationLike
@@ -46,7 +46,7 @@ class MagicArguments:
         arguments: The words after the name of the command.
     """
 
-    workbench: "Workbench"
+    wb: "Workbench"
     arguments: Sequence[str]
     variables: Mapping[str, Any]
 
@@ -56,21 +56,31 @@ class MagicArguments:
 
         if self.arguments:
             value = self.variables.get(self.arguments[0])
-            return value if isinstance(value, Run) else self.workbench.run(self.arguments[0])
+            return value if isinstance(value, Run) else self.wb.run(self.arguments[0])
         return _only(candidates, "run", [run.run_id for run in candidates])
 
     def newest_run(self) -> "Run":
         """Return the run of the first argument; without arguments the newest one."""
-        return self.run(self.workbench.runs(1))
+        return self.run(self.wb.runs(1))
+
+    @property
+    def words(self) -> str:
+        """The text after the first argument."""
+        return " ".join(self.arguments[1:])
 
     def conversation(self) -> "ConversationLike | None":
         """Return the value of the first argument, an id or a variable; None without arguments."""
         return self.variables.get(self.arguments[0], self.arguments[0]) if self.arguments else None
 
-    def request_id(self) -> str:
-        """Return the first argument; without arguments the id of the only open request."""
-        open_ids = [request.id for request in self.workbench.pending()]
-        return self.arguments[0] if self.arguments else _only(open_ids, "request", open_ids)
+    def decide(self, decide: "Callable[[Run, str], Run]") -> "Run":
+        """Decide the open request whose id is the first argument; without arguments the only open request."""
+        requests = [request for request in self.wb.pending() if request.id in (self.arguments[:1] or [request.id])]
+        if self.arguments and not requests:
+            raise UsageError(
+                f"No request {brief(self.arguments[0])} waits for a decision. %af pending lists the others."
+            )
+        request = _only(requests, "request", [request.id for request in requests])
+        return decide(self.wb.run(request.run_id), request.id)
 
 
 def _only(values: Sequence[T], noun: str, ids: Sequence[str]) -> T:
@@ -97,12 +107,14 @@ class MagicCommand:
     usage: str = ""
 
 
-def _conversation_ids(wb: "Workbench") -> list[str]:
-    return [entry.conversation_id for entry in wb.conversations()]
-
-
-def _run_ids(wb: "Workbench") -> list[str]:
-    return [run.run_id for run in wb.runs()]
+CompleteIds = Callable[["Workbench"], Sequence[str]]
+_CONVERSATION: tuple[CompleteIds, str] = (
+    lambda wb: [entry.conversation_id for entry in wb.conversations()],
+    "[CONVERSATION]",
+)
+_RUN: tuple[CompleteIds, str] = lambda wb: [run.run_id for run in wb.runs()], "[RUN]"
+_UNFINISHED: tuple[CompleteIds, str] = lambda wb: [run.run_id for run in wb.unfinished()], "[RUN]"
+_ALL: tuple[CompleteIds, str] = lambda _wb: [ALL_WORD], "[all]"
 
 
 def _request_ids(wb: "Workbench") -> list[str]:
@@ -111,69 +123,46 @@ def _request_ids(wb: "Workbench") -> list[str]:
 
 def _repro(magic: MagicArguments) -> Any:
     if magic.arguments not in ([], [ALL_WORD]):
-        raise UsageError(f"%af repro accepts only the argument {ALL_WORD}, not {' '.join(magic.arguments)!r}.")
-    return magic.workbench.repro(all=bool(magic.arguments))
+        raise UsageError(f"%af repro accepts only the argument {ALL_WORD}, not {brief(' '.join(magic.arguments))}.")
+    return magic.wb.repro(all=bool(magic.arguments))
 
 
 COMMANDS: Mapping[str, MagicCommand] = {
-    "runs": MagicCommand("the newest runs", lambda magic: magic.workbench.runs()),
-    "tree": MagicCommand(
-        "a conversation as a tree",
-        lambda magic: magic.workbench.tree(magic.conversation()),
-        _conversation_ids,
-        "[CONVERSATION]",
-    ),
+    "runs": MagicCommand("the newest runs", lambda magic: magic.wb.runs()),
+    "tree": MagicCommand("a conversation as a tree", lambda magic: magic.wb.tree(magic.conversation()), *_CONVERSATION),
     "artifacts": MagicCommand(
         "the artifacts of a branch, in all versions",
-        lambda magic: magic.workbench.artifact_panel(magic.conversation()),
-        _conversation_ids,
-        "[CONVERSATION]",
+        lambda magic: magic.wb.artifact_panel(magic.conversation()),
+        *_CONVERSATION,
     ),
-    "metrics": MagicCommand(
-        "tokens, times and costs of a run", lambda magic: magic.newest_run().metrics, _run_ids, "[RUN]"
-    ),
-    "pending": MagicCommand("the requests for your decision", lambda magic: magic.workbench.pending()),
+    "metrics": MagicCommand("tokens, times and costs of a run", lambda magic: magic.newest_run().metrics, *_RUN),
+    "pending": MagicCommand("the requests for your decision", lambda magic: magic.wb.pending()),
     "approve": MagicCommand(
         "approve a request: its call runs",
-        lambda magic: magic.workbench.approve(magic.request_id()),
+        lambda magic: magic.decide(lambda run, request_id: run.approve(request_id)),
         _request_ids,
         "[REQUEST]",
     ),
     "deny": MagicCommand(
         "deny a request: its call does not run",
-        lambda magic: magic.workbench.deny(magic.request_id(), " ".join(magic.arguments[1:])),
+        lambda magic: magic.decide(lambda run, request_id: run.deny(magic.words, request_id)),
         _request_ids,
         "[REQUEST [reason ...]]",
     ),
     "answer": MagicCommand(
         "answer a question of a run",
-        lambda magic: magic.workbench.answer(magic.request_id(), " ".join(magic.arguments[1:])),
+        lambda magic: magic.decide(lambda run, request_id: run.answer(magic.words, request_id)),
         _request_ids,
         "[REQUEST answer ...]",
     ),
-    "cancel": MagicCommand(
-        "cancel a run",
-        lambda magic: magic.run(magic.workbench.unfinished()).cancel(),
-        lambda wb: [run.run_id for run in wb.unfinished()],
-        "[RUN]",
-    ),
-    "chat": MagicCommand(
-        "ask and read in a panel",
-        lambda magic: magic.workbench.chat(magic.conversation()),
-        _conversation_ids,
-        "[CONVERSATION]",
-    ),
+    "cancel": MagicCommand("cancel a run", lambda magic: magic.run(magic.wb.unfinished()).cancel(), *_UNFINISHED),
+    "chat": MagicCommand("ask and read in a panel", lambda magic: magic.wb.chat(magic.conversation()), *_CONVERSATION),
     "timeline": MagicCommand(
-        "the durations of a run's steps", lambda magic: magic.workbench.timeline(magic.newest_run()), _run_ids, "[RUN]"
+        "the durations of a run's steps", lambda magic: magic.wb.timeline(magic.newest_run()), *_RUN
     ),
-    "repro": MagicCommand(
-        "the runs that are recorded, replayed, live or changed", _repro, lambda _wb: [ALL_WORD], "[all]"
-    ),
+    "repro": MagicCommand("the runs that are recorded, replayed, live or changed", _repro, *_ALL),
     "verify": MagicCommand(
-        "execute a run again from its recording and compare",
-        lambda magic: magic.newest_run().verify(),
-        _run_ids,
-        "[RUN]",
+        "execute a run again from its recording and compare", lambda magic: magic.newest_run().verify(), *_RUN
     ),
     "help": MagicCommand("this list", lambda _magic: MagicHelp()),
 }
@@ -193,17 +182,11 @@ class MagicHelp:
         )
         return "\n".join([*lines, notes, "%%ask? explains how to ask."])
 
-    def _table(self) -> CardTable:
+    def _repr_html_(self) -> str:
         rows = [
             (Code(f"%af {name} {command.usage}".rstrip()), command.description) for name, command in COMMANDS.items()
         ]
-        return CardTable(("command", "shows or does"), rows)
-
-    def _repr_html_(self) -> str:
-        return card_frame(self._table().html())
-
-    def _repr_markdown_(self) -> str:
-        return self._table().markdown()
+        return card_frame(CardTable(("command", "shows or does"), rows).html())
 
 
 def _free_name(name: str, variables: Mapping[str, object], own: Mapping[str, object]) -> str:
@@ -272,7 +255,7 @@ class ArtifactFlowMagics(Magics):
         variables = self._shell.user_ns
         name = options.name or _free_name(RUN_NAME, variables, self._bound)
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise UsageError(f"%%ask: {name!r} is not a name for a variable, to which the run would be bound.")
+            raise UsageError(f"%%ask: {brief(name)} is not a name for a variable, to which the run would be bound.")
         if isinstance(variables.get(name), Workbench) or name in _IPYTHON_NAMES:
             owner = "a workbench" if isinstance(variables.get(name), Workbench) else "IPython's own"
             raise UsageError(f"%%ask: the run would be bound to {name}, which is {owner}. Choose another name.")
@@ -293,7 +276,7 @@ class ArtifactFlowMagics(Magics):
             budget = None if options.budget is None else {"tokens": int(options.budget)}
         except ValueError:
             raise UsageError(
-                f"%%ask: --budget is {options.budget!r}; it must be a number of tokens, as in 50000."
+                f"%%ask: --budget is {brief(options.budget)}; it must be a number of tokens, as in 50000."
             ) from None
         run = wb.ask(cell, conversation_id=conversation_id, flow=options.flow, model=options.model, budget=budget)
         variables[name] = self._bound[name] = run
@@ -309,7 +292,7 @@ class ArtifactFlowMagics(Magics):
         if name not in COMMANDS:
             raise UsageError(f"There is no %af {name}.{did_you_mean(name, COMMANDS)} Known: {', '.join(COMMANDS)}.")
         if arguments and not COMMANDS[name].usage:
-            raise UsageError(f"%af {name} takes no arguments. Remove {' '.join(arguments)!r}.")
+            raise UsageError(f"%af {name} takes no arguments. Remove {brief(' '.join(arguments))}.")
         if name == "help":
             return MagicHelp()
         wb = self._select_workbench(variable)
@@ -340,7 +323,7 @@ class ArtifactFlowMagics(Magics):
         if not any(value is wb for wb in workbenches.values()):
             known = ", ".join(workbenches) or "none"
             raise UsageError(
-                f"{WORKBENCH_OPTION} is {name!r}, which is not a variable with a workbench. There are: {known}."
+                f"{WORKBENCH_OPTION} is {brief(name)}, which is not a variable with a workbench. There are: {known}."
             )
         workbench: Workbench = value
         return workbench
@@ -375,7 +358,7 @@ class ArtifactFlowMagics(Magics):
                         values: Mapping[str, Callable[[], Sequence[str]]] = {
                             "--flow": lambda: wb.flows if wb else (),
                             "--model": lambda: wb.known_models() if wb else (),
-                            "--conversation": lambda: [CONTINUE, *(_conversation_ids(wb) if wb else ())],
+                            "--conversation": lambda: [CONTINUE, *(_CONVERSATION[0](wb) if wb else ())],
                             "--budget": tuple,
                         }
                         possible = values[option]() if option in values else OPTIONS
@@ -390,9 +373,7 @@ def _split_workbench(words: Sequence[str]) -> tuple[str | None, list[str]]:
         return None, rest
     index = rest.index(WORKBENCH_OPTION)
     if index + 1 == len(rest):
-        raise UsageError(
-            f"{WORKBENCH_OPTION} is the last word; the name of a variable with a workbench must follow it."
-        )
+        raise UsageError(f"{WORKBENCH_OPTION} is the last word; the name of a variable with a workbench must follow.")
     return rest[index + 1], rest[:index] + rest[index + 2 :]
 
 

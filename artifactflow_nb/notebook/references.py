@@ -1,7 +1,7 @@
 """Arguments that refer to a conversation, a branch or a message: handles and ids."""
 
 from artifactflow_nb.engine.engine import Engine
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.notebook.run import Run
 from artifactflow_nb.store.conversations import Conversation, StoredMessage
 
@@ -20,7 +20,7 @@ def conversation_id(reference: ConversationReference) -> str:
     if isinstance(reference, Run | Conversation | StoredMessage):
         return reference.conversation_id
     if not isinstance(reference, str):
-        raise UsageError(f"{reference!r} is not a conversation. Pass one, one of its runs or messages, or its id.")
+        raise UsageError(f"{brief(reference)} is not a conversation. Pass one, one of its runs or messages, or its id.")
     return reference
 
 
@@ -29,7 +29,7 @@ async def message_id(engine: Engine, reference: MessageLike) -> str:
     if isinstance(reference, Run | StoredMessage):
         return reference.message_id
     if not isinstance(reference, str):
-        raise UsageError(f"{reference!r} is not a message. Pass its run, or the id of its run or message.")
+        raise UsageError(f"{brief(reference)} is not a message. Pass its run, or the id of its run or message.")
     return (await engine.runs.get(reference)).message_id if reference.startswith("run-") else reference
 
 

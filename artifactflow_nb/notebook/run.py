@@ -12,35 +12,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
-from artifactflow_nb.core.approvals import QUESTION_KIND, STEP_COLUMNS, Decision, Scope
+from artifactflow_nb.core.approvals import QUESTION_KIND, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
-from artifactflow_nb.core.language import texts_in
-from artifactflow_nb.core.plan import plan_label
+from artifactflow_nb.core.language import in_language
+from artifactflow_nb.core.local_files import absolute_path
 from artifactflow_nb.core.redaction.redactor import Redactor
-from artifactflow_nb.core.runs import DEPTH_SETTING, FORECAST_SETTING, OUTCOME_LABELS, Outcome
-from artifactflow_nb.core.text.cards import (
-    Card,
-    CardMixin,
-    CardRows,
-    CardTable,
-    Code,
-    Details,
-    MarkdownText,
-    card_frame,
-    cell_html,
-    cell_markdown,
-)
-from artifactflow_nb.core.text.format import count, duration
-from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_markdown
+from artifactflow_nb.core.runs import Outcome
+from artifactflow_nb.core.suggestions import SuggestsNames
+from artifactflow_nb.core.text.cards import card_frame, cell_html
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
+from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html
 from artifactflow_nb.core.works import Work, to_bibtex
 from artifactflow_nb.engine.cited_sources import load_evidence
 from artifactflow_nb.engine.factories import known_values
 from artifactflow_nb.engine.run_client import RunClient, RunReader
-from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError
+from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError, brief
 from artifactflow_nb.export.report import write_report
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.citation import Citation, find_citation
@@ -55,9 +46,10 @@ from artifactflow_nb.recording.verify import VerificationReport
 from artifactflow_nb.sources.bibliography import cited_works, unique_works
 from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources
 from artifactflow_nb.store.approvals import load_open_requests
+from artifactflow_nb.store.conversation_tree import load_retry
+from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import effective_status
-from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.store.provenance import load_manifest
 from artifactflow_nb.store.runs import (
     CANCELLED,
@@ -74,8 +66,7 @@ from artifactflow_nb.store.storage import RunEntry, load_run_entry
 
 if TYPE_CHECKING:
     from artifactflow_nb.analysis.frames.computed import TableFrames
-    from artifactflow_nb.widgets.page.display import LiveDisplay
-    from artifactflow_nb.widgets.page.panel import Panel
+    from artifactflow_nb.widgets.page.panel import LiveDisplay, Panel
 
 
 STILL_RUNNING = "The wait was interrupted; the run continues. run.cancel() stops it, run.wait() waits for it again."
@@ -83,12 +74,14 @@ HOW_TO_RESUME = "Its process has ended. Call run.resume() to continue it."
 
 
 class Markdown(str):
-    """A text that a notebook displays as sanitised Markdown."""
+    """A Markdown text that a notebook displays as sanitised HTML."""
 
     __slots__ = ()
 
-    def _repr_markdown_(self) -> str:
-        return shown_markdown(self, ANSWER_LOCATION)
+    def _repr_html_(self) -> str:
+        from artifactflow_nb.widgets.page.saved import saved_text
+
+        return saved_text(shown_html(self, MarkdownRenderer(), ANSWER_LOCATION))
 
 
 class NoAnswer(Markdown):
@@ -116,20 +109,33 @@ class NoAnswer(Markdown):
     def __repr__(self) -> str:
         return f"NoAnswer({self.reason!r})"
 
-    def _repr_markdown_(self) -> str:
-        return f"*No answer.* {cell_markdown(self.reason)}"
-
     def _repr_html_(self) -> str:
         return card_frame(f"<p><em>No answer.</em> {cell_html(self.reason)}</p>")
 
 
-class RunRecord(CardMixin, ABC):
+class RunRecord(SuggestsNames, ABC):
     """The stored data of a run: question, response, events, metrics, steps.
 
     Attributes:
         thread_id: Id of the LangGraph thread, by which a later process resumes the run.
         settings: Settings of the run, such as its budget, its model and the searched folders.
     """
+
+    _meanings: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("text", "answer_text", "content", "output", "result", "reply"), "run.response"),
+        **dict.fromkeys(
+            ("cost", "cost_usd", "tokens", "usage"), 'wb.runs_df(run), with the columns "cost_usd" and more'
+        ),
+        **dict.fromkeys(("messages", "llm_calls", "tool_calls"), "run.steps, or wb.llm_calls_df(run)"),
+        "report": 'run.artifacts["research_report"]',
+        "sources": "run.citation(1), or wb.sources_df()",
+        **dict.fromkeys(("retried", "retry_run", "regenerated"), "run.retried_as"),
+        "retry": "wb.regenerate(run)",
+        "ask": 'wb.ask("...", conversation_id=run)',
+        "chat": "wb.chat(run)",
+        "timeline": "wb.timeline(run)",
+        "tree": "wb.tree(run)",
+    }
 
     def __init__(self, stored: StoredRun) -> None:
         self.run_id: str = stored.run_id
@@ -220,7 +226,8 @@ class RunRecord(CardMixin, ABC):
     def to_bibtex(self) -> str:
         """Return the works in the list of sources of the answer, else of the newest artifact with one, as BibTeX.
 
-        A source without a known work, such as a note, has its title and its address.
+        A source without a known work, such as a note, has its title and its address. The note of a work says if the run
+        has not read it.
         """
         return to_bibtex(self._cited_works())
 
@@ -230,7 +237,8 @@ class RunRecord(CardMixin, ABC):
 
     def _cited_works(self) -> list[Work]:
         text = self._report()
-        return unique_works(self._client.read(lambda db: cited_works(db, text)))
+        works = self._client.read(lambda db: cited_works(db, text, lambda cited: load_evidence(db, self.run_id, cited)))
+        return unique_works(works)
 
     def _report(self) -> str:
         """Return the answer if it lists its sources, else the newest artifact of the run that does."""
@@ -292,10 +300,7 @@ class RunRecord(CardMixin, ABC):
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """The versions, agents and models that produced the run, and hashes of its prompts, tools and sources.
-
-        Empty for a run of a release that did not store manifests.
-        """
+        """The versions, agents and models that produced the run, and hashes of its prompts, tools and sources."""
         return self._client.read(lambda db: load_manifest(db, self.run_id))
 
     @property
@@ -374,6 +379,14 @@ class Run(RunRecord):
         branch = Branch(self._thread, self.conversation_id, self.message_id, self._display.is_attended)
         return Artifacts(branch, self._problem)
 
+    @property
+    def retried_as(self) -> "Run | None":
+        """The newest run that Retry or Regenerate started for the same question; None if there is none."""
+        run_id = read_store(self._client.store, lambda db: load_retry(db, self.message_id))
+        if run_id is None:
+            return None
+        return Run(self._thread, self._thread.call(self._thread.engine.runs.get(run_id)), self._display)
+
     def approve(
         self,
         request_id: str | None = None,
@@ -410,7 +423,7 @@ class Run(RunRecord):
         Errors: as for `approve`; `UsageError` for an empty answer.
         """
         if not isinstance(answer, str) or not answer.strip():
-            raise UsageError(f"The answer is {answer!r}; write an answer, or leave the question open: run.deny().")
+            raise UsageError(f"The answer is {brief(answer)}; write an answer, or leave the question open: run.deny().")
         return self.instruct(answer.strip(), request_id)
 
     def instruct(self, instruction: str, request_id: str | None = None) -> Self:
@@ -476,7 +489,7 @@ class Run(RunRecord):
                 if not is_shown and not settled.done() and await self._asks_in_another_cell():
                     from artifactflow_nb.widgets.pending import PendingView
 
-                    self._display.live(PendingView(self._thread.engine, run_id=self.run_id))
+                    self._display.show(PendingView(self._thread.engine, run_id=self.run_id))
                     is_shown = True
         except asyncio.CancelledError:
             raise asyncio.CancelledError(STILL_RUNNING) from None  # a KeyboardInterrupt would end the kernel's loop
@@ -578,7 +591,7 @@ class Run(RunRecord):
             finally:
                 db.execute("ROLLBACK")
 
-        return write_sealed(Path(path), self._client.read(parts), replace=replace)
+        return write_sealed(absolute_path(path), self._client.read(parts), replace=replace)
 
     def verify(self) -> VerificationReport:
         """Execute the run again with its recorded model replies, results and decisions, and compare.
@@ -605,17 +618,18 @@ class Run(RunRecord):
 
         Errors: as for `seal`; `UsageError` for a notebook that exists or cannot be written or executed.
         """
-        return write_report(
-            Path(path),
-            self.run_id,
-            lambda file: self.seal(file, replace=replace),
-            sealed=None if sealed is None else Path(sealed),
-            replace=replace,
-            texts=texts_in(self._client.language),
-        )
+        with in_language(self._thread.language):
+            return write_report(
+                absolute_path(path),
+                self.run_id,
+                lambda file: self.seal(file, replace=replace),
+                sealed=None if sealed is None else absolute_path(sealed),
+                replace=replace,
+            )
 
-    def view(self) -> "Panel":
-        """Show the run live, also after its end: to copy the answer, to ask again, to edit the question."""
+    @cached_property
+    def panel(self) -> "Panel":
+        """The run as a live panel, also after its end: to copy the answer, to ask again, to edit the question."""
         from artifactflow_nb.widgets.chat.view import ChatView
 
         return self._display.panel(
@@ -637,54 +651,21 @@ class Run(RunRecord):
             if events and events[-1].is_terminal:
                 show_saved(saved_run(self._client))
             else:
-                self._live_displays.append(self._display.live(RunView(self._client)))
+                self._live_displays.append(self._display.show(RunView(self._client)))
         elif self._has_waited:
             show_saved(saved_run(self._client, with_metrics=False))
         else:  # the progress so far would differ from one execution of the notebook to the next
-            show_saved(saved_running(self.question, texts_in(self._client.language)))
+            with in_language(self._client.language):
+                show_saved(saved_running(self.question))
+
+    def _display_(self) -> object:
+        return self.panel  # what marimo displays
+
+    def _repr_html_(self) -> str:
+        """Return the saved view, for programs that ask for HTML."""
+        from artifactflow_nb.widgets.run.saved import saved_run
+
+        return saved_run(self._client)["text/html"]
 
     def __repr__(self) -> str:
         return f"Run({self.question!r}, status={self.status!r})"
-
-    def _card(self) -> Card:
-        if self.status == DELETED:
-            rows: CardRows = [("status", DELETED), ("run_id", Code(self.run_id))]
-            return Card("Run", self.question, rows, note="It was deleted from the store.")
-        stored, metrics, pending = self._stored(), self.metrics, self.pending
-        plans = self._client.read(lambda db: load_plans(db, self.run_id))
-        titles = [f"{artifact.title} (v{artifact.version})" for artifact in self.artifacts.values()]
-        rows = [
-            ("status", self.status),
-            ("outcome", None if stored.outcome is None else OUTCOME_LABELS[stored.outcome]),
-            ("error", self.error),
-            ("waits for", ", ".join(request.sentence for request in pending)),
-            ("plan", ", ".join(f"{plan_label(plan.title)} ({plan.progress})" for plan in plans)),
-            ("artifacts", ", ".join(titles)),
-            ("time", duration(metrics.total_duration_ms)),
-            ("tokens", metrics.total_tokens),
-            ("depth", self.settings.get(DEPTH_SETTING)),
-            ("forecast", _forecast_text(self.settings.get(FORECAST_SETTING))),
-            ("run_id", Code(self.run_id)),
-        ]
-        folds = [Details("The answer", MarkdownText(stored.response), is_open=True)] if stored.response else []
-        folds += [
-            Details(request.sentence, CardTable(STEP_COLUMNS, request.steps), is_open=True)
-            for request in pending
-            if request.steps
-        ]
-        note = f'Decide with run.approve("{pending[0].id}").' if pending else ""
-        if pending and pending[0].kind == QUESTION_KIND:
-            note = 'Answer with run.answer("your answer"), or leave the question open with run.deny().'
-        return Card("Run", self.question, rows, folds, note or (HOW_TO_RESUME if self.status == INTERRUPTED else ""))
-
-
-def _forecast_text(forecast: Mapping[str, float] | None) -> str | None:
-    """Format the forecast of a deep run; None for a run without one."""
-    if forecast is None:
-        return None
-    if not forecast["runs"]:
-        return "unknown: this is the first deep run"
-    parts = [duration(forecast["seconds"] * 1000)] if "seconds" in forecast else []
-    parts += [f"{forecast['tokens']:,.0f} tokens"] if "tokens" in forecast else []
-    parts += [f"${forecast['usd']:.2f}"] if "usd" in forecast else []
-    return f"{', '.join(parts)} (median of {count(int(forecast['runs']), 'deep run')})"

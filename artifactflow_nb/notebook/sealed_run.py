@@ -17,24 +17,27 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Never, Self, TypeVar
 
 from artifactflow_nb.agents.base import AgentLike
 from artifactflow_nb.analysis.frames.api import Frames
-from artifactflow_nb.core.approvals import Decision
-from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.core.text.cards import Card, CardRows, CardTable, Code, Details, MarkdownText
+from artifactflow_nb.core.language import in_language, translate
+from artifactflow_nb.core.local_files import absolute_path, shown_path
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, MarkdownText
 from artifactflow_nb.core.text.format import count, duration, format_local_time
-from artifactflow_nb.engine.engine import STORE_FILE
+from artifactflow_nb.core.text.panels import panel_html, scroll_box
+from artifactflow_nb.engine.folder_file import STORE_FILE
+from artifactflow_nb.engine.plugin import Plugin
 from artifactflow_nb.engine.run_client import RunReader
-from artifactflow_nb.errors import Conflict, UsageError
+from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.report import write_report
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.run import RunRecord
+from artifactflow_nb.plugins import PluginFrames, load_plugins
 from artifactflow_nb.recording.seal import ReadSource, SealedParts, read_sealed, write_store
 from artifactflow_nb.recording.verify import VerificationReport, verify
 from artifactflow_nb.store.database import DatabaseWork, connect
@@ -50,13 +53,14 @@ _READ_ONLY = "A sealed run cannot be changed. Import it into a workbench with wb
 def open_run(path: str | os.PathLike[str]) -> "SealedRun":
     """Open a file that `run.seal(path)` wrote, to read it.
 
-    Errors: `CassetteError` for a file that is damaged, was changed, comes from a newer release or is not a sealed run;
+    Errors: `CassetteError` for a file that is damaged, was changed, comes from another release or is not a sealed run;
         the message has the path, the part of the file and what to do.
     """
-    return SealedRun(Path(path), *read_sealed(Path(path)))
+    file = absolute_path(path)
+    return SealedRun(file, *read_sealed(file))
 
 
-class SealedRun(Frames, RunRecord):
+class SealedRun(PluginFrames, CardMixin, RunRecord):
     """A run in a sealed file, with the properties of a `Run` and the frames of a workbench.
 
     Args:
@@ -103,8 +107,8 @@ class SealedRun(Frames, RunRecord):
         return self._row
 
     @property
-    def _client(self) -> "SealedRunClient":
-        return SealedRunClient(self._store, self._row)
+    def _client(self) -> RunReader:
+        return RunReader(self._store, self._row)
 
     @property
     def artifacts(self) -> Artifacts:
@@ -117,7 +121,7 @@ class SealedRun(Frames, RunRecord):
 
     def to_notebook(self, path: str | os.PathLike[str], *, replace: bool = False) -> Path:
         """Write a report as a notebook whose cells read this file; arguments and errors as for `Run.to_notebook`."""
-        return write_report(Path(path), self.run_id, lambda _path: None, sealed=self.path, replace=replace)
+        return write_report(absolute_path(path), self.run_id, lambda _path: None, sealed=self.path, replace=replace)
 
     def verify(
         self,
@@ -125,6 +129,7 @@ class SealedRun(Frames, RunRecord):
         tools: Iterable[Tool] = (),
         agents: Iterable[AgentLike] = (),
         flows: Sequence[FlowSpec] = (),
+        plugins: Sequence[Plugin | str] = (),
         prompts: str | os.PathLike[str] | None = None,
     ) -> VerificationReport:
         """Execute the run again with recorded model, results and decisions, and compare; needs no network and no key.
@@ -133,18 +138,36 @@ class SealedRun(Frames, RunRecord):
             tools: Your own tools that the run used, so that their descriptions are compared; they are not called.
             agents: Your own agents that the run used.
             flows: Your own flows, as for `Workbench`.
+            plugins: Your own plugins, as for `Workbench`.
             prompts: The folder with your own prompts; without it, the report lists them as changed.
 
         Errors: `UsageError` if an agent or a flow is missing.
         """
-        folder = None if prompts is None else Path(prompts)
-        return verify(self._rows, tools=tools, agents=agents, flows=flows, prompts=folder)
+        folder = None if prompts is None else absolute_path(prompts)
+        own_plugins = load_plugins(plugins)
+        return verify(self._rows, tools=tools, agents=agents, flows=flows, plugins=own_plugins, prompts=folder)
 
-    def view(self) -> "SavedRunView":
+    @property
+    def panel(self) -> "SavedRunView":
         """The saved view of the run: question, steps, answer, artifacts."""
         from artifactflow_nb.widgets.run.saved import saved_run
 
         return SavedRunView(saved_run(self._client))
+
+    def timeline(self) -> "SavedRunView":
+        """The calls of the run in time, with a lane per agent."""
+        from artifactflow_nb.analysis.plots.frame_spans import spans_from_frames
+        from artifactflow_nb.analysis.plots.svg import BOTH_STYLE, figure
+        from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
+
+        calls = self.llm_calls_df(self)
+        frames = calls, self.tool_calls_df(self), self.approvals_df(self), self.plan_steps_df(self)
+        spans = [replace(span, group="") for span in spans_from_frames(*frames)]
+        with in_language(self._client.language):
+            title, description = translate("Timeline"), describe_spans(spans, None)
+            drawing = figure(waterfall_svg(spans), title, description)
+        html = panel_html(scroll_box(drawing, "af-drawing", title), BOTH_STYLE)
+        return SavedRunView({"text/plain": f"{title}: {description}", "text/html": html})
 
     def __enter__(self) -> Self:
         return self
@@ -153,7 +176,7 @@ class SealedRun(Frames, RunRecord):
         self.close()
 
     def __repr__(self) -> str:
-        return f"SealedRun({self.question!r}, status={self.status!r}, path={str(self.path)!r})"
+        return f"SealedRun({self.question!r}, status={self.status!r}, path={shown_path(self.path)!r})"
 
     def _card(self) -> Card:
         metrics = self.metrics
@@ -167,7 +190,7 @@ class SealedRun(Frames, RunRecord):
             ("time", duration(metrics.total_duration_ms)),
             ("tokens", metrics.total_tokens),
             ("sealed with", packages),
-            ("file", Code(str(self.path))),
+            ("file", Code(shown_path(self.path))),
             ("sha256", Code(self.file_manifest["sha256"])),
             ("run_id", Code(self.run_id)),
         ]
@@ -204,7 +227,7 @@ class SavedRunView:
     """The saved view of a run; it needs no kernel.
 
     Attributes:
-        bundle: The output: `text/plain`, `text/markdown`, `text/html`.
+        bundle: The output: `text/plain`, `text/html`.
     """
 
     bundle: Mapping[str, str]
@@ -214,38 +237,3 @@ class SavedRunView:
 
     def __repr__(self) -> str:
         return self.bundle["text/plain"]
-
-
-class SealedRunClient(RunReader):
-    """A finished run in a store that no engine has open, for views of runs; it refuses every change."""
-
-    def subrun(self, run_id: str) -> "SealedRunClient":
-        """Return the client of a subrun; `NotFound` if the file does not contain it."""
-        return SealedRunClient(self.store, self.read(lambda db: load_run(db, run_id)))
-
-    def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
-        """Pass all events to the listener at once; there are no later ones."""
-        for event in self.stored_events():
-            listener(event)
-        return lambda: None
-
-    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        """Call the function at once: there is no other thread."""
-        callback(*args)
-
-    async def decide(self, request_id: str, decision: Decision) -> None:
-        """Raise `Conflict`: a sealed run cannot be changed."""
-        del request_id, decision
-        raise Conflict(_READ_ONLY)
-
-    async def resume(self) -> None:
-        """Raise `Conflict`: a sealed run cannot be changed."""
-        raise Conflict(_READ_ONLY)
-
-    async def cancel(self) -> None:
-        """Raise `Conflict`: a sealed run cannot be changed."""
-        raise Conflict(_READ_ONLY)
-
-    def tool(self, name: str) -> None:
-        """Return None: a sealed file contains no tools."""
-        del name

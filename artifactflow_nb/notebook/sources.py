@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from artifactflow_nb.analysis.frames.api import Frames
-from artifactflow_nb.analysis.frames.columns import TimeFilter, parse_time
 from artifactflow_nb.analysis.frames.computed import (
     CheckFrame,
     PrunedFrame,
@@ -19,9 +18,10 @@ from artifactflow_nb.analysis.frames.computed import (
     search_frame,
 )
 from artifactflow_nb.core.budget import TOKENS_PER_PRICE, Budget
+from artifactflow_nb.core.local_files import absolute_path
 from artifactflow_nb.core.runs import DEPTH_SETTING
 from artifactflow_nb.core.text.format import clip_words, with_context, without_context
-from artifactflow_nb.errors import Conflict, UsageError
+from artifactflow_nb.errors import Conflict, UsageError, check_text
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.refreshed_run import RefreshedRun, changes_text
 from artifactflow_nb.notebook.run import Run, start_run
@@ -34,6 +34,7 @@ from artifactflow_nb.sources.vector_search import EmbeddingForecast
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.encoding import validate_row_count
+from artifactflow_nb.store.frames import TimeFilter, parse_time
 from artifactflow_nb.store.storage import copy_store, old_conversations
 from artifactflow_nb.tools.web.scoring import SNIPPET_COLUMNS
 
@@ -85,18 +86,18 @@ class OpenStore(Frames):
         for conversation in old:
             key = conversation.conversation_ids[0]
             if seal_to is not None:
-                folder = Path(seal_to)
+                folder = absolute_path(seal_to)
                 folder.mkdir(parents=True, exist_ok=True)
                 for run_id in conversation.run_ids:
                     self.run(run_id).seal(folder / f"{run_id}.afrun", replace=True)
                     n_sealed[key] = n_sealed.get(key, 0) + 1
             for conversation_id in reversed(conversation.conversation_ids):
                 self._thread.call(engine.conversations.delete_conversation(conversation_id))
-        self._thread.call(engine.database.rebuild())
         return pruned_frame(old, n_bytes, n_sealed)
 
     def withdraw(self, host: str) -> int:
         """Withdraw the decisions `always` on a host, so that its pages need an approval again; return their number."""
+        check_text("host", host)
         return self._thread.call(self._thread.engine.approvals.withdraw(host.strip().lower()))
 
     def backup(self, path: str | os.PathLike[str]) -> Path:
@@ -107,8 +108,9 @@ class OpenStore(Frames):
 
         Errors: `UsageError` if the file exists or cannot be written.
         """
-        copy_store(self._store, Path(path))
-        return Path(path)
+        target = absolute_path(path)
+        copy_store(self._store, target)
+        return target
 
 
 BudgetLike = Budget | Mapping[str, Any] | None
@@ -135,6 +137,11 @@ class OpenSources(OpenStore):
         """
         from artifactflow_nb.widgets.progress import IndexingLine
 
+        if not isinstance(path, str | os.PathLike):
+            raise UsageError(
+                f"The sources are of type {type(path).__name__}. Pass the path of a folder or a file; write a "
+                'table to a file first, such as frame.to_html("table.html").'
+            )
         line = IndexingLine(str(path), is_attended=self._display.is_attended)
         try:
             result = self._thread.call_interruptible(self._thread.engine.add_sources(path, line.note), line.draw)
@@ -153,6 +160,7 @@ class OpenSources(OpenStore):
 
         Errors: `UsageError` for an empty query or an invalid limit.
         """
+        check_text("query", query)
         if not query.strip():
             raise UsageError("The query is empty. Pass the words to look for.")
         engine = self._thread.engine
@@ -175,7 +183,7 @@ class OpenSources(OpenStore):
 
         engine = self._thread.engine
         forecast = self._thread.call(engine.vectors.forecast())
-        price = engine.settings.prices.get(forecast.model)
+        price = engine.prices.get(forecast.model)
         forecast = replace(forecast, usd=None if price is None else forecast.tokens * price.input / TOKENS_PER_PRICE)
         if dry_run or not forecast.passages:
             return forecast

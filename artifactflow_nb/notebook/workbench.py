@@ -11,56 +11,57 @@
 import os
 import shutil
 import sqlite3
+import sys
 import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, overload
 
 from artifactflow_nb.agents.base import AgentLike
 from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.document.project import DEFAULT_TEMPLATE, ProjectTemplate
-from artifactflow_nb.core.language import texts_in
+from artifactflow_nb.core.local_files import absolute_path, shown_path
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.runs import Clarify, Depth
+from artifactflow_nb.core.suggestions import SuggestsNames, suggests_arguments
 from artifactflow_nb.core.text.cards import Card, CardMixin
-from artifactflow_nb.engine.engine import STORE_FILE, Engine
+from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
+from artifactflow_nb.engine.folder_file import STORE_FILE
+from artifactflow_nb.engine.plugin import Plugin
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.engine.thread import DeferredInterrupts
 from artifactflow_nb.engine.warm_up import import_in_background, modules_of_first_run
-from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.errors import NotFound, UsageError, brief, check_text, wrap_words
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.completion import add_completion
-from artifactflow_nb.notebook.display import CellDisplay, configuration_card, workbench_card
+from artifactflow_nb.notebook.display import CellDisplay, workbench_card
 from artifactflow_nb.notebook.lists import ConversationHandle, RequestList, RunList
-from artifactflow_nb.notebook.project import PROJECT_FLOW, Project, Projects
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
 from artifactflow_nb.notebook.sources import BudgetLike, OpenSources
+from artifactflow_nb.plugins import PluginMethods, load_plugins
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
 from artifactflow_nb.recording.rows import import_rows
 from artifactflow_nb.recording.seal import read_sealed
 from artifactflow_nb.store.approvals import load_open_requests
-from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.conversations import ParentId, ParentSelector, StoredMessage
 from artifactflow_nb.store.database import read_store
-from artifactflow_nb.store.documents import list_projects
-from artifactflow_nb.store.locks import network_file_system
+from artifactflow_nb.store.frames import Frame, HasConversationId, RunFilter
+from artifactflow_nb.store.locks import check_not_forked, network_file_system
 from artifactflow_nb.store.metrics import load_forecast
-from artifactflow_nb.store.process_forks import check_not_forked
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_full_id, load_unfinished
 from artifactflow_nb.store.storage import load_models, load_newest
 from artifactflow_nb.tools.base import Tool, tool
@@ -71,10 +72,15 @@ if TYPE_CHECKING:
     from artifactflow_nb.widgets.page.panel import Panel
     from artifactflow_nb.widgets.page.view import View
 
-TemplateSource = str | os.PathLike[str] | Mapping[str, Any]
+
+def _note_retry(run: object, method: str) -> None:
+    """Say in a line that the question of a run was asked again, with the call for the newer run."""
+    if isinstance(run, Run) and (retry := run.retried_as) is not None:
+        note = f"This is {run.run_id}, which was retried: {method}(run.retried_as) is about {retry.run_id}."
+        print(wrap_words(note), file=sys.stderr)  # noqa: T201 - a line for the person
 
 
-class Workbench(OpenSources, CardMixin):
+class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
     """Asks questions, and shows and stores the results.
 
     Args:
@@ -97,6 +103,7 @@ class Workbench(OpenSources, CardMixin):
             `record`, `replay`, `verify`, `live`.
         middleware: Objects that are called for every model call and tool call, such as `af.DebugMiddleware()`; see
             `af.Middleware`.
+        plugins: Plugins of your own, a `Plugin` each, or the name of one that an installed package brings.
         flows: Flows of your own, a `FlowSpec` each; compiled LangGraph graphs are passed to `register_flow`.
         search: The search engine of `web_search`, or several, which are queried in parallel: `local`, `searxng`,
             `tavily`, `ddgs`, `brave`, `openalex`, `crossref`, `arxiv`, `pubmed`, or an object with a coroutine
@@ -111,6 +118,16 @@ class Workbench(OpenSources, CardMixin):
     Errors: `UsageError` for an invalid setting; `StoreError` for a store that cannot be opened; `CassetteError` for a
         cassette that cannot be used.
     """
+
+    _meanings: ClassVar[Mapping[str, str]] = {
+        "compare": "af.compare(run, other)",
+        "history": "wb.chat(run), or wb.messages_df()",
+        "plot": "the functions of af.plots",
+        "cost": 'wb.runs_df()["cost_usd"]',
+        "reset": "wb.prune() or wb.delete_conversation(run)",
+        **dict.fromkeys(("question", "query_model", "invoke", "send"), 'wb.ask("...")'),
+        **dict.fromkeys(("add_source", "add_documents", "add_files", "index"), 'wb.add_sources("folder")'),
+    }
 
     def __init__(
         self,
@@ -128,18 +145,23 @@ class Workbench(OpenSources, CardMixin):
         mode: str | None = None,
         middleware: Sequence[Middleware] = (),
         flows: Sequence[FlowSpec] = (),
+        plugins: Sequence[Plugin | str] = (),
         search: str | SearchProvider | Sequence[str | SearchProvider] | None = None,
         **settings: Any,
     ) -> None:
+        if agent_models is not None and not isinstance(agent_models, Mapping):
+            raise UsageError(f"agent_models is {brief(agent_models)}; it must map names of agents to models.")
         for label, passed in (("model", model), *(agent_models or {}).items()):
             if not isinstance(passed, str | None):
-                check_model(label, passed)
+                check_model(label if isinstance(label, str) else brief(label), passed)
         settings |= {"record": record, "replay": replay, "mode": mode}
         engines = [] if search is None else list(search) if isinstance(search, list | tuple) else [search]
         settings["search"] = ",".join(name for name in engines if isinstance(name, str)) or None
         providers = [engine for engine in engines if not isinstance(engine, str)]
         if invalid := [engine for engine in providers if not hasattr(engine, "search")]:
-            raise UsageError(f"search is {invalid[0]!r}; pass a name, or an object with `async search(query, limit)`.")
+            raise UsageError(
+                f"search is {brief(invalid[0])}; pass a name or an object with `async search(query, limit)`."
+            )
         name, model_object = (model, None) if isinstance(model, str) else (None, model)
         configured = Settings.load(model=name, base_url=base_url, api_key=api_key, data_dir=data_dir, **settings)
         self._remove_folder: Callable[[], object] = lambda: None
@@ -158,10 +180,11 @@ class Workbench(OpenSources, CardMixin):
                         configured,
                         model=model_object,
                         approvals=approvals,
-                        prompts=None if prompts is None else Path(prompts),
+                        prompts=None if prompts is None else absolute_path(prompts),
                         agent_models=agent_models,
                         middleware=middleware,
                         flows=flows,
+                        plugins=load_plugins(plugins),
                         search=providers,
                     )
                 )
@@ -221,20 +244,22 @@ class Workbench(OpenSources, CardMixin):
 
     def __repr__(self) -> str:
         model = self._thread.engine.model
-        return f"{type(self).__name__}(model={model_name(model)!r}, data_dir={str(self.data_dir)!r})"
+        return f"{type(self).__name__}(model={model_name(model)!r}, data_dir={shown_path(self.data_dir)!r})"
 
     def _card(self) -> Card:
         return workbench_card(self._thread.engine)
 
     def _ipython_display_(self) -> None:
-        from artifactflow_nb.widgets.home.view import HomeView
+        if not (self._thread.is_open and self._display.is_live):
+            raise NotImplementedError  # IPython then displays the card
+        self.home()._ipython_display_()
 
-        self._display.show(
-            lambda: HomeView(self._thread, configuration_card(self._thread.engine).content_html()), self._card()
-        )
+    def _display_(self) -> object:
+        return self.home()  # what marimo displays
 
     # --- questions and runs ------------------------------------------------------------------------------------------
 
+    @suggests_arguments
     def ask(
         self,
         question: str,
@@ -242,7 +267,7 @@ class Workbench(OpenSources, CardMixin):
         conversation_id: ConversationReference | None = None,
         parent_message_id: ParentId = ParentSelector.ACTIVE,
         flow: str | AdaptedGraph | None = None,
-        project: str | Project | None = None,
+        project: str | HasConversationId | None = None,
         budget: BudgetLike = None,
         model: str | None = None,
         depth: Depth = "standard",
@@ -259,22 +284,22 @@ class Workbench(OpenSources, CardMixin):
             project: The project to write, or its name; the run continues the conversation of the project.
             budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured budget.
             model: The name of the model for this run; agents with a model of their own keep it.
-            depth: `quick`, `standard` or `deep`, which shows a forecast of time and cost; see `forecast`.
+            depth: `quick`, `standard` or `deep`; `forecast` estimates its time and cost.
             clarify: Whether the lead asks you first, `auto`, `never` or `always`; None for that of `Settings`.
 
         Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
             message, `Conflict` while the branch waits for an earlier answer.
         """
-        text = _check_text(question)
+        check_text("question", question)
         conversation = None if conversation_id is None else references.conversation_id(conversation_id)
         if project is not None:
-            conversation = self._project_conversation(project, conversation)
+            conversation = self.conversation_of_project(project, conversation)
         flow_name = self._flow_name(flow, project)
         return start_run(
             self._thread,
             self._display,
             lambda: self._thread.engine.controller.begin(
-                text,
+                question,
                 conversation_id=conversation,
                 parent_message_id=parent_message_id,
                 flow=flow_name,
@@ -310,7 +335,8 @@ class Workbench(OpenSources, CardMixin):
 
         Arguments and errors as for `regenerate`; `UsageError` for an empty question.
         """
-        return self._ask_sibling(message, _check_text(question), budget, model)
+        check_text("question", question)
+        return self._ask_sibling(message, question, budget, model)
 
     def _ask_sibling(self, message: MessageLike, question: str | None, budget: BudgetLike, model: str | None) -> Run:
         engine = self._thread.engine
@@ -330,6 +356,10 @@ class Workbench(OpenSources, CardMixin):
         """
         full_id = read_store(self._store, lambda db: load_full_id(db, run_id)) if isinstance(run_id, str) else run_id
         return self._handle(self._thread.call(self._thread.engine.runs.get(full_id)))
+
+    def _load(self, frame: Frame, run: RunFilter = None, **filters: Any) -> Any:
+        _note_retry(run, f"wb.{frame.name}_df")
+        return super()._load(frame, run, **filters)
 
     def _handle(self, stored: StoredRun) -> Run:
         return Run(self._thread, stored, self._display)
@@ -353,7 +383,7 @@ class Workbench(OpenSources, CardMixin):
         Errors: `CassetteError` for a file that cannot be used; `Conflict` if the store has another run with the same
             id. Nothing is imported then.
         """
-        sealed, _manifest = read_sealed(Path(path))
+        sealed, _manifest = read_sealed(absolute_path(path))
         self._thread.call(self._thread.engine.database.write(lambda db: import_rows(db, sealed.rows)))
         return self.run(sealed.rows.run_id)
 
@@ -393,10 +423,7 @@ class Workbench(OpenSources, CardMixin):
         return self._requesting_run(request_id).answer(answer, request_id)
 
     def _requesting_run(self, request_id: str) -> Run:
-        with suppress(NotFound):
-            return self.run(self._thread.call(self._thread.engine.approvals.get(request_id)).run_id)
-        listed = "; ".join(f"{request.id}: {request.sentence}" for request in self.pending()) or "none"
-        raise UsageError(f"No request {request_id!r} waits for a decision. Open requests: {listed}.")
+        return self.run(self._thread.call(self._thread.engine.approvals.get(request_id)).run_id)
 
     # --- conversations and branches ----------------------------------------------------------------------------------
 
@@ -410,12 +437,13 @@ class Workbench(OpenSources, CardMixin):
         """
         from artifactflow_nb.widgets.conversations.picker import ConversationList
 
+        check_text("search", search or "")
         manager = self._thread.engine.conversations
         found = self._thread.call(
             manager.search(search, limit, offset) if search else manager.list_conversations(limit, offset)
         )
         handles = (ConversationHandle.from_conversation(self._thread, conversation) for conversation in found)
-        return ConversationList(handles, texts_in(self._thread.engine.settings.language), search)
+        return ConversationList(handles, self._thread.language, search)
 
     def conversation(self, of: ConversationLike | None = None) -> ConversationHandle:
         """Return a conversation, to export one of its branches: `wb.conversation(run).to_html("talk.html")`.
@@ -476,12 +504,16 @@ class Workbench(OpenSources, CardMixin):
 
     # --- panels ------------------------------------------------------------------------------------------------------
 
+    def home(self) -> "Panel":
+        """Show what waits and what runs, the conversations and the usage of today, as a cell with `wb` does."""
+        return self._display.home()
+
     def chat(
         self,
         conversation: ConversationLike | None = None,
         *,
         flow: str | AdaptedGraph | None = None,
-        project: str | Project | None = None,
+        project: str | HasConversationId | None = None,
         budget: BudgetLike = None,
         model: str | None = None,
     ) -> "Panel":
@@ -501,7 +533,7 @@ class Workbench(OpenSources, CardMixin):
 
         shown_id = None if conversation is None else self._existing_branch(conversation)[0]
         if project is not None:
-            shown_id = self._project_conversation(project, shown_id)
+            shown_id = self.conversation_of_project(project, shown_id)
         flow_name = self._flow_name(flow, project)
         self._thread.engine.flows.require(flow_name)
         limits = None if budget is None else Budget.from_limits(budget)
@@ -534,6 +566,7 @@ class Workbench(OpenSources, CardMixin):
         """
         from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
 
+        _note_retry(of, "wb.artifact_panel")
         branch = self._thread.call(references.branch_ids(self._thread.engine, of))
         return self._display.panel(lambda is_live: ArtifactPanel(self._thread, *branch, with_dates=is_live))
 
@@ -547,6 +580,7 @@ class Workbench(OpenSources, CardMixin):
         """
         from artifactflow_nb.widgets.timeline import TimelineView
 
+        _note_retry(run, "wb.timeline")
         runs = self._thread.engine.runs
         run_id = run.run_id if isinstance(run, Run) else run or self._thread.call(runs.newest_run_id())
         if run_id is None:
@@ -561,48 +595,9 @@ class Workbench(OpenSources, CardMixin):
         """Show a view of your own, such as a `PolledView`; CONTRIBUTING.md has an example.
 
         Args:
-            create_view: Creates the view, for example its class: it is called with the engine whenever the panel is
-                displayed or saved.
+            create_view: Creates the view, such as its class; called with the engine for each display.
         """
         return self._display.panel(lambda _is_live: create_view(self._thread.engine))
-
-    # --- projects ----------------------------------------------------------------------------------------------------
-
-    def project(self, name: str, *, template: TemplateSource | None = None) -> Project:
-        """Return the project of this name; it is created if it does not exist.
-
-        Args:
-            name: The name, which is unique in the store.
-            template: The phases and first blocks of a new project: the name of a packaged template, a YAML file, or a
-                mapping; None for `default`. An existing project is not changed.
-
-        Errors: `UsageError` for an invalid name or template.
-        """
-        engine = self._thread.engine
-        loaded = ProjectTemplate.load(DEFAULT_TEMPLATE if template is None else template)
-        name = engine.secrets.mask(name) if isinstance(name, str) else name
-        self._thread.call(engine.projects.create(name, loaded, USER))
-        return Project(self._thread, name, self._display)
-
-    def projects(self) -> Projects:
-        """List the projects of the store, in the order of their creation.
-
-        A project whose artifact was overwritten is omitted; `project` says how to restore it.
-        """
-        found = []
-        for name in read_store(self._store, list_projects):
-            with suppress(UsageError):
-                found.append(Project(self._thread, name, self._display))
-        return Projects(found)
-
-    def _project_conversation(self, project: str | Project, conversation_id: str | None) -> str:
-        """Return the conversation of a project; `UsageError` if `conversation_id` belongs to another conversation."""
-        if not isinstance(project, Project):
-            name = self._thread.engine.secrets.mask(project) if isinstance(project, str) else project
-            project = Project(self._thread, name, self._display)
-        if conversation_id not in {None, project.conversation_id}:
-            raise UsageError(f"{conversation_id} is not the conversation of {project.name!r}. Remove conversation_id.")
-        return project.conversation_id
 
     # --- tools, agents, flows and models -----------------------------------------------------------------------------
 
@@ -665,10 +660,10 @@ class Workbench(OpenSources, CardMixin):
         self._thread.engine.flows.register(name, flow)
         return name
 
-    def _flow_name(self, flow: str | AdaptedGraph | None, project: str | Project | None) -> str:
+    def _flow_name(self, flow: str | AdaptedGraph | None, project: str | HasConversationId | None) -> str:
         """Return the name of a flow, by default that of projects or of questions; a graph is registered first."""
         if flow is None:
-            return DEFAULT_FLOW if project is None else PROJECT_FLOW
+            return DEFAULT_FLOW if project is None else "compose"
         return flow if isinstance(flow, str) else self._thread.engine.flows.add(flow)
 
 
@@ -676,9 +671,3 @@ def _remove(folder: Path, pid: int) -> None:
     """Remove a temporary folder in the process that created it; a forked child runs the same cleanup."""
     if pid == os.getpid():
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _check_text(question: object) -> str:
-    if not isinstance(question, str):
-        raise UsageError(f"The question is of type {type(question).__name__}; it must be a string.")
-    return question

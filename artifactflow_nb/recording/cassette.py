@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": "artifactflow-nb cassette", "version": 2}
+    {"format": "artifactflow-nb cassette", "version": 1}
     {"recording": {"key": ..., "question": ..., "run_id": ..., ...}}     one for each recorded run
     {"messages": {...}}  {"runs": {...}}  {"events": {...}}              its rows, JSON columns as JSON
     {"text": {"sha256": ..., "content": ...}}                            each long text once, after all runs
@@ -22,14 +22,15 @@ from typing import Any, Self
 
 import orjson
 
-from artifactflow_nb.core.local_files import loads, loads_shallow, open_regular, reason
-from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.core.local_files import absolute_path, loads, loads_shallow, read_at_most, reason
+from artifactflow_nb.errors import CassetteError, brief
 from artifactflow_nb.recording.files import OnlyWriter, one_at_a_time, write_whole
-from artifactflow_nb.recording.rows import KEYS, TABLES, RunRows
+from artifactflow_nb.recording.rows import RunRows
 from artifactflow_nb.recording.schema import check_rows
 from artifactflow_nb.store.encoding import sha256
+from artifactflow_nb.store.schema import KEYS, SCHEMA_VERSION
 
-FORMAT, VERSION = "artifactflow-nb cassette", 2
+FORMAT = "artifactflow-nb cassette"
 MAX_BYTES = 1024 * 2**20
 LONG_TEXT = 200
 """Length in characters from which a text is written once and named by its hash."""
@@ -62,13 +63,12 @@ class Head:
     question: str
     flow: str
     started_at: int
-    schema: int
 
     @classmethod
     def of(cls, key: str, rows: RunRows) -> Self:
         """Create the head of a recording with these rows."""
         run = rows.run
-        return cls(key, rows.run_id, run["message_id"], run["question"], run["flow"], run["started_at"], rows.schema)
+        return cls(key, rows.run_id, run["message_id"], run["question"], run["flow"], run["started_at"])
 
 
 class Cassette:
@@ -124,7 +124,7 @@ class Cassette:
                         raise ValueError("it refers to a text by a value that is not a hash")
                     current.append(line)
                 else:
-                    raise ValueError(f"the kind {kind!r:.40} is unknown; a newer release may have written the file")
+                    raise ValueError(f"the kind {kind!r:.40} is unknown; rows of a plugin need plugins=[...]")
             except (ValueError, TypeError, KeyError, AttributeError, UnboundLocalError) as error:
                 raise CassetteError(f"Line {number} of the cassette {path} cannot be used: {error!s:.200}.") from error
         return cls(path, recordings, texts)
@@ -135,7 +135,7 @@ class Cassette:
 
     def rows(self, head: Head) -> RunRows:
         """Return the checked rows of a recording; `CassetteError` that names the row if they cannot be used."""
-        tables: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
+        tables: dict[str, list[dict[str, Any]]] = {table: [] for table in KEYS}
         try:
             values = self._values(head)
             self._check_size(values)
@@ -150,7 +150,7 @@ class Cassette:
                         for name, item in decoded.items()
                     }
                 )
-            rows = check_rows(RunRows(head.run_id, head.schema, {table: tuple(tables[table]) for table in TABLES}))
+            rows = check_rows(RunRows(head.run_id, {table: tuple(tables[table]) for table in KEYS}))
         except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise CassetteError(
                 f"The recording of {head.question!r:.80} in {self.path} cannot be used: {error!s:.200}. {_RE_RECORD}"
@@ -251,7 +251,7 @@ class CassetteWriter:
 
 def cassette_bytes(recordings: Mapping[Head, Iterable[bytes]], texts: Mapping[str, str]) -> bytes:
     """Return the bytes of a cassette; equal recordings give equal bytes."""
-    lines = [_dump({"format": FORMAT, "version": VERSION})]
+    lines = [_dump({"format": FORMAT, "version": SCHEMA_VERSION})]
     for head in sorted(recordings, key=lambda head: (head.started_at, head.run_id)):
         lines.append(_dump({"recording": asdict(head)}))
         lines += (line + b"\n" for line in recordings[head])
@@ -271,7 +271,7 @@ def accept_cassette(path: str | os.PathLike[str]) -> None:
 
     Errors: `CassetteError` if the file cannot be read or an edited recording cannot be used; it is then unchanged.
     """
-    path = Path(path)
+    path = absolute_path(path)
     *lines, last = _read(path).rstrip(b"\r\n").split(b"\n")
     _check_format(path, [*lines, last][0])
     if not last.startswith(b'{"sha256":'):
@@ -298,12 +298,6 @@ def accept_cassette(path: str | os.PathLike[str]) -> None:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_at_most(path: Path, n_bytes: int) -> bytes:
-    """Read at most `n_bytes` and one more byte of a regular file, so that the caller sees that it is longer."""
-    with open_regular(path) as file:
-        return file.read(min(os.fstat(file.fileno()).st_size, n_bytes) + 1)
-
-
 def _read(path: Path) -> bytes:
     try:
         data = read_at_most(path, MAX_BYTES)
@@ -323,16 +317,13 @@ def _check_format(path: Path, line: bytes) -> None:
         found, version = head.get("format"), head.get("version")
     except (ValueError, AttributeError):
         found = version = None
-    if found == FORMAT and version == VERSION:
-        return
-    if found == FORMAT and isinstance(version, int) and version > VERSION:
-        raise CassetteError(f"The cassette {path} was written by a newer release. Update artifactflow-nb.")
-    if line.startswith(b'{"cassette":'):
+    if found != FORMAT:
+        raise CassetteError(f"{path} is not a cassette. Pass a file that Workbench(record=...) wrote.")
+    if version != SCHEMA_VERSION:
         raise CassetteError(
-            f"The cassette {path} was recorded with release 0.1, whose cassettes can no longer be played. "
-            f"Delete it. {_RE_RECORD}"
+            f"The cassette {path} has the version {brief(version)}, and this release reads version {SCHEMA_VERSION} "
+            f"only. Delete it. {_RE_RECORD}"
         )
-    raise CassetteError(f"{path} is not a cassette. Pass a file that Workbench(record=...) wrote.")
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -348,7 +339,7 @@ def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[bytes]:
     The long texts are added to `texts` by their hashes.
     """
     lines: list[bytes] = []
-    for table in TABLES:
+    for table in KEYS:
         for row in rows[table]:
             encoded = {}
             for name, value in row.items():

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Unpack
 
 import orjson
@@ -15,7 +16,7 @@ from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.clock_ids import whole_ms
 from artifactflow_nb.core.runs import DEPTH_SETTING, GRAPH_SETTING, PARENT_CALL_SETTING, WORK_SETTING
 from artifactflow_nb.engine.controller import ExecutionController, RunOptions
-from artifactflow_nb.engine.driver import EngineServices
+from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.errors import CassetteError, CassetteMiss, Conflict, StoreError, UsageError
 from artifactflow_nb.recording.fork import Change, NewRunIds, write_fork
@@ -23,12 +24,12 @@ from artifactflow_nb.recording.identity import Ask, is_same_decision, miss_of_de
 from artifactflow_nb.recording.modes import PLAYED, CassetteSession
 from artifactflow_nb.recording.playback import Playback
 from artifactflow_nb.recording.report import manifest_changes, notice
-from artifactflow_nb.recording.rows import RunRows, load_branch_rows, load_run_rows
+from artifactflow_nb.recording.rows import ENDED, RunRows, load_branch_rows, load_run_rows
 from artifactflow_nb.recording.verify import VerificationReport
 from artifactflow_nb.store.conversations import ParentId, ParentSelector, resolve_parent
 from artifactflow_nb.store.encoding import to_json
-from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 from artifactflow_nb.store.runs import RUNNING, WAITING, NewRun, StoredRun, run_exists
+from artifactflow_nb.store.schema import from_microseconds, to_microseconds
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class RecordingController(ExecutionController):
 
     def __init__(
         self,
-        engine: EngineServices,
+        engine: Engine,
         session: CassetteSession,
         *,
         default_budget: Budget | None = None,
@@ -131,7 +132,7 @@ class RecordingController(ExecutionController):
         self.session.add_playback(run.run_id)
         self.started.append(run.run_id)
         await feeds.get(run.run_id)
-        manifest = await self._engine.manifest_for_run(ask.flow, ask.settings.get("model"))
+        manifest = await self._engine.manifest(ask.flow, ask.settings.get("model"))
         agents = {row["agent_name"] for row in rows["llm_calls"]}
         changes = manifest_changes(orjson.loads(recorded["manifest_json"]), manifest, agents)
         self.changes[run.run_id] = tuple(changes)
@@ -171,13 +172,15 @@ class RecordingController(ExecutionController):
         limits = None if budget is None else Budget.from_limits(budget)
 
         async def live() -> StoredRun:
+            if change.model is None:
+                await self._keep_models(forked)
             # Refuses a missing flow or model; the other settings are those of the run.
-            await self._engine.settings_for_run(forked.flow, limits, model, "standard", None)
+            await self._engine.run_config.build(forked.flow, limits, model, "standard", None)
             ids, now = self._services.ids, to_microseconds(whole_ms(self._services.clock.now()))
             new = NewRunIds(ids.new("run"), ids.new("msg"), ids.new("thd"), now)
             columns = {
                 "settings_json": orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode(),
-                "manifest_json": to_json(await self._engine.manifest_for_run(forked.flow, model)),
+                "manifest_json": to_json(await self._engine.manifest(forked.flow, model)),
                 "mode": self.session.mode,
                 "package_version": __version__,
             }
@@ -315,8 +318,17 @@ class RecordingController(ExecutionController):
             await playback.accept(accepted)
             return True
         for request_id, decision in different.items():
-            await self.check_decision(request_id, decision)
-        await self._take_over(playback)
+            await self.check_decision(request_id, decision, keeps_models=False)
+        manifests = {}
+        for run in [await self._services.runs.get(each) for each in playback.run_ids]:
+            if run.status in ENDED:
+                continue
+            try:
+                await self._engine.run_config.check_models(run)
+            except UsageError as error:  # it continues with another model than the recorded one
+                logger.warning("%s The run continues live.", error)
+            manifests[run.run_id] = to_json(await self._engine.manifest(run.flow, run.settings.get("model")))
+        await self._take_over(playback, manifests)
         return False
 
     async def single_request(self, run_id: str) -> ApprovalRequest:
@@ -354,11 +366,11 @@ class RecordingController(ExecutionController):
         await super().cancel(run_id, by_code=by_code)
         await self._record_waiting(run_id)
 
-    async def _take_over(self, playback: Playback) -> None:
-        """Continue the runs of a playback live from its current position."""
+    async def _take_over(self, playback: Playback, manifests: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Continue the runs of a playback live from its current position, with new manifests."""
         self._release(playback)
         self.session.continue_live(playback.rows.run)
-        await self._engine.database.write(playback.take_over)
+        await self._engine.database.write(partial(playback.take_over, manifests=manifests))
 
     # --- recording ---------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from artifactflow_nb.agents.base import AgentLike, BaseAgent
 from artifactflow_nb.agents.reviewer import Reviewer
+from artifactflow_nb.core.local_files import absolute_path
 from artifactflow_nb.core.redaction.redactor import is_same_text
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.factories import api_keys_of
@@ -25,7 +26,7 @@ from artifactflow_nb.recording.verify import VerificationReport, verify
 from artifactflow_nb.sources.values import IndexingResult, ProgressCallback
 from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.migrations import from_microseconds
+from artifactflow_nb.store.schema import from_microseconds
 
 _NEWEST_RUN = "SELECT run_id, status FROM runs WHERE message_id = ? AND status <> 'running' ORDER BY rowid DESC LIMIT 1"
 
@@ -125,7 +126,7 @@ class RecordingEngine(Engine):
 
     def _new_controller(self) -> RecordingController:
         return RecordingController(
-            self._engine_services(),
+            self,
             self.session,
             default_budget=self.settings.budget,
             verify=self.verify if self.session.mode == "verify" else None,
@@ -136,7 +137,14 @@ class RecordingEngine(Engine):
         built_in = {entry.name for entry in self.tools if self.tools.is_built_in(entry)}
         offers = [(name, entry) for name, agent in self.agents.items() for entry in agent.tools]
         own = [(name, entry) for name, entry in offers if entry.name not in built_in]
-        return verify(rows, offers=own, agents=self.own_agents, flows=self.flows.own_specs, prompts=self._prompt_folder)
+        return verify(
+            rows,
+            offers=own,
+            agents=self.own_agents,
+            flows=self.flows.own_specs,
+            plugins=self.own_plugins,
+            prompts=self._prompt_folder,
+        )
 
     def register_agent(self, agent: AgentLike) -> BaseAgent:
         """Add an agent to which the lead can delegate and return it; it cannot delegate itself."""
@@ -149,7 +157,7 @@ class RecordingEngine(Engine):
         try:
             return await super().add_sources(path, progress)
         except UsageError:
-            if not self.session.is_strict or await asyncio.to_thread(lambda: Path(path).expanduser().exists()):
+            if not self.session.is_strict or await asyncio.to_thread(lambda: absolute_path(path).exists()):
                 raise
             return IndexingResult(str(path), ())
 

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from artifactflow_nb.core.local_files import check_regular, reason
-from artifactflow_nb.errors import CassetteError, UsageError
+from artifactflow_nb.errors import CassetteError, UsageError, brief
 from artifactflow_nb.store.locks import lock, unlock
 
 _TIMEOUT_S = 10.0
@@ -85,10 +85,10 @@ def write_bytes(path: Path, data: bytes, *, replace: bool) -> Path:
         write_whole(path.resolve() if replace else path, data, replace=replace)
     except FileExistsError:
         raise UsageError(
-            f"There is a file {str(path)!r} already. Pass replace=True to replace it, or another path."
+            f"There is a file {brief(str(path))} already. Pass replace=True to replace it, or another path."
         ) from None
     except (OSError, ValueError, RuntimeError) as error:  # invalid characters in the path, links in a circle
-        raise UsageError(f"{str(path)!r} cannot be written: {reason(error)}. Pass another path.") from error
+        raise UsageError(f"{brief(str(path))} cannot be written: {reason(error)}. Pass another path.") from error
     return path
 
 

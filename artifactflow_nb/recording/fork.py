@@ -17,7 +17,7 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.clock_ids import call_id, request_id, tool_call_id
 from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR, StreamEventType
 from artifactflow_nb.core.plan import plan_id, plan_job_id
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.recording.rows import NO_PROCESS, OPEN_CALL, OPEN_PLAN_JOB, Row, RunRows
 from artifactflow_nb.recording.schema import fork_decision
 from artifactflow_nb.recording.steps import Step, job_paths, steps_of
@@ -25,6 +25,7 @@ from artifactflow_nb.store.artifacts import NEXT_VERSION
 from artifactflow_nb.store.calls import FINISHED, PENDING
 from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.runs import RUNNING
+from artifactflow_nb.store.schema import PLUGIN_TABLES, stored_plugin_tables
 
 _MOST_LISTED = 50
 FORKED = to_json({"replaced_by_fork": True})
@@ -99,7 +100,7 @@ def change_of(
     """
     steps = steps_of(rows)
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(steps):
-        raise UsageError(f"step is {number!r}; the run {rows.run_id} has these steps:\n{_listed(steps)}")
+        raise UsageError(f"step is {brief(number)}; the run {rows.run_id} has these steps:\n{_listed(steps)}")
     step = steps[number - 1]
     for name, value, kind in (("prompt", prompt, "model"), ("tool_result", tool_result, "tool"),
                               ("decision", decision, "decision")):  # fmt: skip
@@ -214,6 +215,12 @@ class _Copy:
             if row["job_id"] in self.jobs:
                 yield row if row["job_id"] in self.finished_jobs else {**row, **OPEN_PLAN_JOB}
 
+    def plugin_rows(self, table: str) -> Iterator[Row]:
+        """Return the rows of a plugin's table that belong to copied calls and jobs."""
+        for row in self.rows[table]:
+            if row.get("tool_call_id") in self.calls or row.get("job_id") in self.jobs:
+                yield row
+
     def versions(self) -> Iterator[Row]:
         """Return the artifact versions of copied tool calls, and of a plan before the step."""
         for row in self.rows.of_run(self.rows.run_id)["artifact_versions"]:
@@ -280,10 +287,10 @@ def write_fork(
     )
     ended = dict.fromkeys(("completed_at", "error_type", "error_message", "outcome", "parent_run_id"))
     put("runs", rows.run, **ended, status=RUNNING, owner=NO_PROCESS, **columns)
-    block_jobs = (row for row in rows["block_jobs"] if row["job_id"] in copy.jobs)
     tables = {"llm_calls": copy.llm_calls(), "tool_calls": copy.tool_calls(), "plan_jobs": copy.plan_jobs()}
-    for table, found in {**tables, "block_jobs": block_jobs}.items():
-        for row in found:
+    of_plugins = {table.name: copy.plugin_rows(table.name) for table in PLUGIN_TABLES.values()}
+    for table, copied in {**tables, **of_plugins}.items():
+        for row in copied:
             put(table, row)
     if change.prompt is not None and target["job_id"] == MAIN_JOB:
         db.execute("UPDATE runs SET question = ? WHERE run_id = ?", (change.prompt, ids.run_id))
@@ -292,7 +299,7 @@ def write_fork(
         instructed = "json_set(stored_text(args_json), '$.instruction', ?)"
         sql = f"UPDATE tool_calls SET args_json = {instructed} WHERE tool_call_id = ?"  # noqa: S608 - a constant
         db.execute(sql, (change.prompt, job))
-        for table in ("plan_jobs", "block_jobs"):
+        for table in ("plan_jobs", *(table.name for table in stored_plugin_tables(db) if table.holds_jobs)):
             db.execute(f"UPDATE {table} SET instruction = ? WHERE job_id = ?", (change.prompt, job))  # noqa: S608 - the names above
     number = db.execute("SELECT coalesce(max(decision_number), 0) FROM approvals").fetchone()[0]
     for row in rows["approvals"]:

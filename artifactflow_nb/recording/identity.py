@@ -16,6 +16,7 @@ import orjson
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.clock_ids import derived_id
+from artifactflow_nb.core.local_files import shown_path
 from artifactflow_nb.core.runs import DEPTH_SETTING, PARENT_CALL_SETTING, WORK_SETTING, ParentCall
 from artifactflow_nb.recording.cassette import Cassette, Head
 from artifactflow_nb.recording.rows import Row
@@ -76,7 +77,7 @@ _DIFF_LINES = 24
 
 def miss_of_question(ask: Ask, cassette: Cassette) -> str:
     """Write the message of a miss: a question without a recording, and the nearest recording."""
-    head = f"{ask.question!r:.200} was asked, and {cassette.path} has no such run."
+    head = f"{ask.question!r:.200} was asked, and {shown_path(cassette.path)} has no such run."
     nearest = max(cassette.heads, key=lambda head: _likeness(ask, head), default=None)
     if nearest is None:
         lines = ["The cassette is empty."]

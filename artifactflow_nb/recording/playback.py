@@ -169,8 +169,10 @@ class Playback:
         }
         return {**tables, **changed}
 
-    def take_over(self, db: sqlite3.Connection) -> None:
-        """Leave the runs unfinished as if their process had been killed, so that any engine can resume them."""
+    def take_over(self, db: sqlite3.Connection, manifests: Mapping[str, str]) -> None:
+        """Leave the runs unfinished as if their process had been killed, so that an engine can resume them."""
+        rows = [(manifest, run_id) for run_id, manifest in manifests.items()]
+        db.executemany("UPDATE runs SET manifest_json = ? WHERE run_id = ?", rows)
         self._set_status(db, WAITING, RUNNING, NO_PROCESS)
 
     def _set_status(self, db: sqlite3.Connection, before: str, now: str, owner: str | None) -> None:

@@ -1,7 +1,7 @@
 """Models that use a recording: one for replays, and one with prices, ids and a clock for verification."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import SequenceMatcher
@@ -15,13 +15,21 @@ from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.clock_ids import RandomIds, SystemClock
 from artifactflow_nb.core.messages import Message, ToolCall, ToolProtocol, Usage
 from artifactflow_nb.core.redaction.redactor import is_same_text
-from artifactflow_nb.core.text.cards import Card, CardMixin
-from artifactflow_nb.errors import CassetteMiss, ContextOverflow, ModelError, ModelUnavailable, RunCancelled
-from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, RetryNotice, model_card
+from artifactflow_nb.errors import (
+    CassetteMiss,
+    ContextOverflow,
+    ModelError,
+    ModelUnavailable,
+    RunCancelled,
+    ToolsRefused,
+)
+from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, RetryNotice
 from artifactflow_nb.recording.identity import text_difference
 from artifactflow_nb.recording.rows import Row, RunRows
 
 _COMPARED_CHARS = 4_000
+_NEXT_REQUEST = frozenset({ContextOverflow.__name__, ToolsRefused.__name__})
+"""The errors after which another request follows, not another attempt at the same one."""
 _PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 
 
@@ -113,10 +121,11 @@ class _Turn:
             row["reasoning"],
             row["ttft_ms"],
             len(self.attempts),
+            row["provider_json"] and orjson.loads(row["provider_json"]),
         )
 
 
-class ReplayModel(CardMixin):
+class ReplayModel:
     """Stand-in for the recorded models in a replay: it has their names but never replies.
 
     `models` has provider and name of each recorded model, in the order of the calls.
@@ -132,9 +141,6 @@ class ReplayModel(CardMixin):
 
     def __repr__(self) -> str:
         return f"ReplayModel({self.default_model!r}, provider={self.provider!r})"
-
-    def _card(self) -> Card:
-        return model_card(self, answers="from a recording")
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Raise `CassetteMiss`: replies are read from the recording, so only unrecorded requests arrive here."""
@@ -152,12 +158,18 @@ class ReplayModel(CardMixin):
 class RecordedModel(ReplayModel):
     """Replies to a request with the recorded reply to the same prompt, otherwise to the most similar one.
 
+    Its first tool protocol is the recorded one; `graphs` are the runs of adapted graphs, which have no protocol.
+
     Attributes:
         cancelled: Set when a turn is requested in which the recorded run was cancelled.
     """
 
-    def __init__(self, rows: RunRows) -> None:
+    def __init__(self, rows: RunRows, graphs: Collection[str] = ()) -> None:
         super().__init__(("recorded", row["request_model"]) for row in rows["llm_calls"])
+        calls = (row for row in rows["llm_calls"] if row["run_id"] not in graphs)
+        offers = (orjson.loads(row["offer_json"] or "{}") for row in calls)
+        first: ToolProtocol = next((offer["tool_protocol"] for offer in offers if "tool_protocol" in offer), "xml")
+        self.tool_protocols = (first, "native" if first == "xml" else "xml")
         self._left = list(_turns(rows))
         self.differences: list[str] = []
         self.cancelled = asyncio.Event()
@@ -202,7 +214,7 @@ def _turns(rows: RunRows) -> Iterator[_Turn]:
             continue  # of a killed process; another attempt followed
         found = attempts.setdefault(place, [])
         found.append(row)
-        if is_last or row["error_type"] == ContextOverflow.__name__ or not row["error_type"]:
+        if is_last or row["error_type"] in _NEXT_REQUEST or not row["error_type"]:
             yield _Turn(rows, attempts.pop(place))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from artifactflow_nb.core.local_files import shown_path
 from artifactflow_nb.core.text.cards import MAX_ROWS, Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
 from artifactflow_nb.engine.manifest import MANUALS
 from artifactflow_nb.errors import CassetteError
@@ -84,7 +85,8 @@ class ReproducibilityReport(CardMixin):
         elif live and all(run.status == RUNNING and run.mode in {"record", "auto"} for run in live):
             lines.append(f"{_listed(live)} live: wait until they end or pause; then they are recorded.")
         elif live:
-            advice = f'execute the notebook from its beginning with af.Workbench(record="{self.cassette}").'
+            path = shown_path(self.cassette or "")
+            advice = f'execute the notebook from its beginning with af.Workbench(record="{path}").'
             lines.append(f"{_listed(live)} live: {advice}")
         if n_recorded < len(self.runs):
             return " ".join(lines)
@@ -109,7 +111,7 @@ class ReproducibilityReport(CardMixin):
 
     def _card(self) -> Card:
         found: CardRows = [
-            ("cassette", None if self.cassette is None else Code(str(self.cassette))),
+            ("cassette", None if self.cassette is None else Code(shown_path(self.cassette))),
             ("mode", self.mode),
         ]
         shown = self.runs if len(self.runs) <= MAX_ROWS else sorted(self.runs, key=lambda run: run.is_recorded)

@@ -27,9 +27,9 @@ from artifactflow_nb.store.encoding import (
     sha256,
     to_json,
 )
-from artifactflow_nb.store.migrations import from_microseconds, schema_version
 from artifactflow_nb.store.prompts import load_prompt, request_hash, resolve
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, load_run
+from artifactflow_nb.store.schema import KEYS, from_microseconds, stored_plugin_tables
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, tuple[Row, ...]]
@@ -39,23 +39,6 @@ ENDED = frozenset({COMPLETED, FAILED, CANCELLED})
 
 NO_PROCESS = "recording"
 """An owner of unfinished runs that no process has as its name, so that any engine can resume them."""
-
-KEYS: Mapping[str, tuple[str, ...]] = {
-    "conversations": ("conversation_id",),
-    "messages": ("message_id",),
-    "runs": ("run_id",),
-    "texts": ("sha256",),
-    "llm_calls": ("call_id",),
-    "tool_calls": ("tool_call_id",),
-    "plan_jobs": ("job_id",),
-    "block_jobs": ("job_id",),
-    "approvals": ("request_id",),
-    "events": ("run_id", "seq"),
-    "artifact_versions": ("conversation_id", "artifact_id", "version"),
-}
-"""The tables of a recording with their primary keys; each row comes after the rows that it refers to."""
-
-TABLES = tuple(KEYS)
 
 OPEN_CALL: Row = dict.fromkeys(
     ("approval", "success", "result", "metadata_json", "error_type", "error_message", "completed_at", "duration_ms",
@@ -71,7 +54,7 @@ UNDECIDED: Row = dict.fromkeys(
 OPEN_PLAN_JOB: Row = {"outcome": "", "text": "", "completed_at": None}
 """The columns in which the job of a plan that runs differs from one that has ended."""
 
-_BY_RUN = ("llm_calls", "tool_calls", "plan_jobs", "block_jobs", "approvals")
+_BY_RUN = ("llm_calls", "tool_calls", "plan_jobs", "approvals")
 _HASH_COLUMNS = {"runs": ("manifest_json",), **HASH_COLUMNS}
 
 _FAMILY = """
@@ -87,16 +70,15 @@ class RunRows:
     """The rows of a run and of its subruns; for a branch, also those of the runs before it.
 
     Attributes:
-        tables: The rows of each table of `TABLES`, in the order of the store.
+        tables: The rows of each table of `KEYS`, in the order of the store.
     """
 
     run_id: str
-    schema: int
     tables: Tables
 
     def __getitem__(self, table: str) -> tuple[Row, ...]:
         """Return the rows of a table."""
-        return self.tables[table]
+        return self.tables.get(table, ())
 
     @property
     def run(self) -> Row:
@@ -136,7 +118,7 @@ class RunRows:
             "messages": tuple(row for row in self["messages"] if row["message_id"] == message),
             "texts": self["texts"],
         }  # fmt: skip
-        return RunRows(run_id, self.schema, {
+        return RunRows(run_id, {
             table: own[table] if table in own else tuple(row for row in rows if row["run_id"] == run_id)
             for table, rows in self.tables.items()
         })  # fmt: skip
@@ -177,7 +159,7 @@ def load_branch_rows(db: sqlite3.Connection, run_id: str) -> RunRows:
     rows = _load(db, run_id, [row["run_id"] for row in family], messages, conversations, conversations)
     last = {row["conversation_id"]: row["message_id"] for row in rows["messages"]}
     active = tuple({**row, "active_message_id": last.get(row["conversation_id"])} for row in rows["conversations"])
-    return RunRows(run_id, rows.schema, {**rows.tables, "conversations": active})
+    return RunRows(run_id, {**rows.tables, "conversations": active})
 
 
 def _load(
@@ -195,12 +177,13 @@ def _load(
         found = db.execute(sql, [to_json(list(value)) for value in values])
         return tuple(read_row(db, row) if table in PACKED_TABLES else dict(row) for row in found)
 
+    of_plugins = [table.name for table in stored_plugin_tables(db) if table.owner == "run"]
     one_of = "IN (SELECT value FROM json_each(?))"
     tables: dict[str, tuple[Row, ...]] = {
         "conversations": read("conversations", f"conversation_id {one_of}", conversations),
         "messages": read("messages", f"message_id {one_of}", messages),
         "runs": read("runs", f"run_id {one_of}", runs),
-        **{table: read(table, f"run_id {one_of}", runs) for table in _BY_RUN},
+        **{table: read(table, f"run_id {one_of}", runs) for table in (*_BY_RUN, *of_plugins)},
         "events": read("events", f"run_id {one_of}", runs, order="run_id, seq"),
         "artifact_versions": read(
             "artifact_versions",
@@ -212,7 +195,7 @@ def _load(
         ),
     }
     tables["texts"] = read("texts", f"sha256 {one_of}", sorted(text_hashes(tables)), order="sha256")
-    return RunRows(run_id, schema_version(db), {table: tables[table] for table in TABLES})
+    return RunRows(run_id, {table: tables.get(table, ()) for table in KEYS})
 
 
 def text_hashes(tables: Tables) -> set[str]:
@@ -254,7 +237,7 @@ def import_rows(db: sqlite3.Connection, rows: RunRows) -> int:
     Errors: `Conflict` with the rows that exist with other content; the caller must then roll back the transaction.
     """
     new, different = [], []
-    for table in TABLES:
+    for table in KEYS:
         for row in rows[table]:
             narrowed = {**row, "scope": "run"} if row.get("scope") in {"conversation", "always"} else dict(row)
             where = " AND ".join(f"{key} = ?" for key in KEYS[table])
@@ -309,7 +292,7 @@ def redacted(rows: RunRows, redactor: Redactor) -> RunRows:
         tables[table] = tuple(redacted_rows)
     stored = {renamed[key]: text for key, text in texts.items()}
     tables["texts"] = tuple({"sha256": key, "content": stored[key]} for key in sorted(stored))
-    masked = RunRows(redactor.text(rows.run_id), rows.schema, tables)
+    masked = RunRows(redactor.text(rows.run_id), tables)
     calls = list(zip(rows["llm_calls"], tables["llm_calls"], strict=True))
     if any(now["request_json"] != row["request_json"] for row, now in calls):
         hashed = []

@@ -2,7 +2,7 @@
 
 A file is not trusted: columns and types must match the schema, ids must refer to rows of the file, hashes must match
 their texts, and the last event of a run must end it. Inside JSON columns, only values that views, plots, forks and
-playback read are checked. Unknown names in settings and manifests are ignored, since later releases add some.
+playback read are checked. Unknown names in settings and manifests are ignored.
 """
 
 import hashlib
@@ -19,21 +19,17 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from artifactflow_nb.core.approvals import SCOPES, Decision, Scope
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.document.tree import check_block_metadata
 from artifactflow_nb.core.events import StreamEventType, payload_problem
 from artifactflow_nb.core.local_files import is_shallow, loads
 from artifactflow_nb.core.pieces import unpack
 from artifactflow_nb.core.plan import JobKind
 from artifactflow_nb.errors import CassetteError
-from artifactflow_nb.recording.rows import ENDED, KEYS, TABLES, Row, RunRows, text_hashes
+from artifactflow_nb.recording.rows import ENDED, Row, RunRows, text_hashes
 from artifactflow_nb.store.approvals import parse_decision
 from artifactflow_nb.store.calls import FINISHED
-from artifactflow_nb.store.migrations import from_microseconds, migrate, schema_version
 from artifactflow_nb.store.prompts import MAX_CHAIN, is_range
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, read_event
-
-OLDEST_SCHEMA = 9
-"""The schema of the first release."""
+from artifactflow_nb.store.schema import KEYS, ROW_CHECKS, create_schema, from_microseconds
 
 _MOST = 2**53
 _MISSING = object()
@@ -54,8 +50,6 @@ _UNDECLARED = (
     ("artifact_versions", "run_id", "runs", "run_id"),
     ("artifact_versions", "tool_call_id", "tool_calls", "tool_call_id"),
 )
-_RENAMED = {"approvals": {"announced": "published"}}
-"""The columns that earlier schemas name otherwise, with their names now."""
 LOCAL_SOURCES = {
     "sources": ["source_id", "uri", "title", "fetched_at", "media_type", "sha256", "n_chars", "extractor"],
     "sections": ["source_id", "anchor", "title", "text", "position"],
@@ -74,7 +68,6 @@ class Schema:
         unique: Further unique columns of a table, in addition to its primary key.
     """
 
-    version: int
     models: Mapping[str, TypeAdapter[Any]]
     defaults: Mapping[str, Row]
     references: tuple[tuple[str, str, str, str], ...]
@@ -82,17 +75,21 @@ class Schema:
     local_sources: Mapping[str, TypeAdapter[Any]]
 
 
+def store_schema() -> Schema:
+    """Return the schema of a store."""
+    return _load_schema(tuple(KEYS))
+
+
 @cache
-def newest_schema() -> Schema:
-    """Return the schema of this release."""
+def _load_schema(_tables: tuple[str, ...]) -> Schema:
     models: dict[str, TypeAdapter[Any]] = {}
     defaults: dict[str, Row] = {}
     references, unique = list(_UNDECLARED), []
     local: dict[str, TypeAdapter[Any]] = {}
     with closing(sqlite3.connect(":memory:")) as db:
         db.row_factory = sqlite3.Row
-        migrate(db)
-        for table in TABLES:
+        create_schema(db)
+        for table in KEYS:
             columns = db.execute(f"PRAGMA table_info({table})").fetchall()
             models[table] = TypeAdapter(_model(table, columns))
             defaults[table] = {
@@ -113,7 +110,7 @@ def newest_schema() -> Schema:
             columns = [column for column in db.execute(f"PRAGMA table_info({table})") if column["name"] in wanted]
             row: Any = _model(table, columns)
             local[table] = TypeAdapter(list[row])
-        return Schema(schema_version(db), models, defaults, tuple(references), tuple(unique), local)
+        return Schema(models, defaults, tuple(references), tuple(unique), local)
 
 
 def _is_needed(column: sqlite3.Row) -> bool:
@@ -129,20 +126,15 @@ def _model(table: str, columns: Sequence[sqlite3.Row]) -> type[BaseModel]:
 
 
 def check_rows(rows: RunRows) -> RunRows:
-    """Return the rows with all columns of this release, missing ones with their defaults.
+    """Return the rows with all columns, missing ones with their defaults.
 
     Errors: `CassetteError` for invalid rows.
     """
-    schema = newest_schema()
-    if not isinstance(rows.schema, int) or not OLDEST_SCHEMA <= rows.schema <= schema.version:
-        known = f"{OLDEST_SCHEMA} to {schema.version}"
-        raise CassetteError(f"The rows have the schema {rows.schema!r:.20}; {known} are known. Update artifactflow-nb.")
+    schema = store_schema()
     tables: dict[str, tuple[Row, ...]] = {}
-    for table in TABLES:
+    for table in KEYS:
         found = []
-        renamed = _RENAMED.get(table, {}) if rows.schema < schema.version else {}
-        for stored in rows[table]:
-            original = {renamed.get(name, name): value for name, value in stored.items()} if renamed else stored
+        for original in rows[table]:
             columns = {name: original.get(name, default) for name, default in schema.defaults[table].items()}
             row = {name: value for name, value in {**columns, **original}.items() if value is not _MISSING}
             try:
@@ -157,7 +149,7 @@ def check_rows(rows: RunRows) -> RunRows:
                 raise _unusable(table, row, str(error)) from error
             found.append(row)
         tables[table] = tuple(found)
-    checked = RunRows(rows.run_id, rows.schema, tables)
+    checked = RunRows(rows.run_id, tables)
     _check_relations(checked, schema)
     _check_prompts(checked)
     ends: dict[str, str] = {}
@@ -207,7 +199,7 @@ def check_ended(rows: RunRows) -> RunRows:
 
 def check_local_sources(tables: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the rows of local sources of a sealed file; `CassetteError` for other tables, columns or types."""
-    models = newest_schema().local_sources
+    models = store_schema().local_sources
     if set(tables) != set(models):
         raise CassetteError(f"local_sources.json: its tables are not {', '.join(models)}.")
     for table, model in models.items():
@@ -239,7 +231,7 @@ def _check_relations(rows: RunRows, schema: Schema) -> None:
         for row in () if is_outside else rows[table]:
             if row.get(column) is not None and row[column] not in known:
                 raise _unusable(table, row, f"{column} refers to a row that is not in the file")
-    hashes = text_hashes({**dict.fromkeys(TABLES, ()), "llm_calls": rows["llm_calls"]})
+    hashes = text_hashes({**dict.fromkeys(KEYS, ()), "llm_calls": rows["llm_calls"]})
     if missing := sorted(hashes - set(rows.texts)):
         raise CassetteError(f"A prompt refers to the text {missing[0][:16]}, which is not in the file.")
     places = {row["message_id"]: (place, row["conversation_id"]) for place, row in enumerate(rows["messages"])}
@@ -332,7 +324,6 @@ class _Settings(_Lenient):
     graph_config: dict[str, Any] | None = None
     graph: _Graph | None = None
     compose: _Work | None = None
-    skills: dict[str, str] | None = None
 
 
 class _Agent(_Lenient):
@@ -387,6 +378,8 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
     values = {name: _json(name, row[name]) for name in row if name.endswith("_json") and row[name] is not None}
     if "content" in row and "sha256" in row and hashlib.sha256(row["content"].encode()).hexdigest() != row["sha256"]:
         raise ValueError("sha256 is not the hash of its content")
+    for check in ROW_CHECKS.values():
+        check(table, row)
     match table:
         case "runs":
             with _named("settings"):
@@ -404,9 +397,6 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
                 _JOB_KIND.validate_python(row["kind"])
             if row["n"] < 1:
                 raise ValueError(f"n is {row['n']}; it must be at least 1")
-        case "block_jobs":
-            if not all(isinstance(text, str) for text in values["basis_json"].values()):
-                raise ValueError("basis_json has no hashes")
         case "tool_calls":
             result = [
                 row.get(name) for name in ("success", "metadata_json", "called_at", "completed_at", "duration_ms")
@@ -419,9 +409,6 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
             is_decided = row["decided_by"] and row["decided_at"] is not None
             if decision is None or decision.choice != row["decision"] or not is_decided:
                 raise ValueError(f"decision is {row['decision']!r}, and its author, time or content is missing")
-        case "artifact_versions" if "block_json" in values:
-            with _named("block_json"):
-                check_block_metadata(row["block_json"])
         case "events":
             data, kind = values["data_json"], StreamEventType(row["event_type"])
             if row["seq"] < 1:
@@ -432,7 +419,7 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
                 raise ValueError(f"data_json: {problem}")
             with _named("data_json"):
                 _Pause.model_validate(data)
-            if data.get("interrupted") and data.get("gates") is None and data.get("pending") is None:
+            if data.get("interrupted") and data.get("gates") is None:
                 raise ValueError("data_json lacks the requests for which the run waits")
         case "llm_calls":
             _check_model_call(row, values)

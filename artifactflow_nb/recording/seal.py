@@ -24,23 +24,23 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.core.local_files import is_shallow, loads, reason
+from artifactflow_nb.core.local_files import is_shallow, loads, read_at_most, reason, shown_path
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.engine.manifest import versions
 from artifactflow_nb.errors import CassetteError
-from artifactflow_nb.recording.cassette import Cassette, Head, one_recording, read_at_most
+from artifactflow_nb.recording.cassette import Cassette, Head, one_recording
 from artifactflow_nb.recording.files import Limits, find_member, pack, unpack, write_bytes
-from artifactflow_nb.recording.rows import TABLES, RunRows, load_branch_rows, redacted, redacted_json
+from artifactflow_nb.recording.rows import RunRows, load_branch_rows, redacted, redacted_json
 from artifactflow_nb.recording.schema import LOCAL_SOURCES, check_ended, check_local_sources
 from artifactflow_nb.sources.bibliography import addresses_of_works
 from artifactflow_nb.sources.citations import documents_read, find_addresses
 from artifactflow_nb.sources.formats.sections import AnchorAllocator, slug
 from artifactflow_nb.sources.manager import SCHEME
-from artifactflow_nb.store.encoding import add_text_function, insert, to_json
+from artifactflow_nb.store.encoding import add_functions, insert, to_json
 from artifactflow_nb.store.metrics import load_metrics
-from artifactflow_nb.store.migrations import from_microseconds, migrate
+from artifactflow_nb.store.schema import KEYS, SCHEMA_VERSION, create_schema, from_microseconds
 
-FORMAT, VERSION = "artifactflow-nb sealed run", 2
+FORMAT = "artifactflow-nb sealed run"
 
 _MANIFEST = "manifest.json"
 _ENDINGS = {
@@ -185,11 +185,11 @@ def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, 
     Errors: `CassetteError` with the path, the member and what to do, for a file that is damaged, was changed, comes
     from another release, or is not a sealed run.
     """
-    limits = limits or Limits()
+    limits, name = limits or Limits(), shown_path(path)
     try:
         data = read_at_most(path, limits.file_bytes)
     except OSError as error:
-        raise CassetteError(f"The sealed file {path} cannot be read: {reason(error)}. Check the path.") from error
+        raise CassetteError(f"The sealed file {name} cannot be read: {reason(error)}. Check the path.") from error
     try:
         return _checked(unpack(data, limits))
     except _FLAWS as error:
@@ -198,7 +198,7 @@ def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, 
             manifest = loads(find_member(data, _MANIFEST, limits))
             problem = _version_problem(manifest["version"]) if manifest["format"] == FORMAT else None
         problem = problem or f"{error!s:.400}"
-        raise CassetteError(f"The sealed file {path} cannot be used: {problem} Nothing of it was used.") from error
+        raise CassetteError(f"The sealed file {name} cannot be used: {problem} Nothing of it was used.") from error
 
 
 @contextmanager
@@ -206,17 +206,17 @@ def memory_store(parts: SealedParts) -> Iterator[sqlite3.Connection]:
     """Create a store in memory with the parts."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.row_factory = sqlite3.Row
-        add_text_function(db)
+        add_functions(db)
         write_store(db, parts)
         yield db
 
 
 def write_store(db: sqlite3.Connection, parts: SealedParts) -> None:
     """Write the parts into an empty store for reading; `CassetteError` for rows that contradict each other."""
-    migrate(db)
+    create_schema(db)
     db.execute("BEGIN")
     try:
-        for table in TABLES:
+        for table in KEYS:
             for row in parts.rows[table]:
                 insert(db, table, row)
         for table in LOCAL_SOURCES:
@@ -271,11 +271,12 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
 
 
 def _version_problem(version: Any) -> str | None:
-    if version == VERSION:
+    if version == SCHEMA_VERSION:
         return None
-    newer = isinstance(version, int) and version > VERSION
-    advice = "Update artifactflow-nb." if newer else "It was sealed with release 0.1: open it with that, or seal again."
-    return f"{_MANIFEST}: it has the version {version!r:.40}, and {VERSION} is known. {advice}"
+    return (
+        f"{_MANIFEST}: it has the version {version!r:.40}, and this release reads version {SCHEMA_VERSION} only. Open "
+        "the file with the release that sealed the run."
+    )
 
 
 def _json(members: Mapping[str, bytes], name: str, kind: type) -> Any:
@@ -324,7 +325,7 @@ def _manifest(parts: SealedParts, members: Mapping[str, bytes]) -> dict[str, Any
     times = {name: from_microseconds(row[name]).isoformat() for name in ("started_at", "completed_at")}
     manifest = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": SCHEMA_VERSION,
         "packages": dict(parts.packages),
         "run": {**run, **times},
         "members": {name: _digest(data) for name, data in members.items()},

@@ -37,7 +37,7 @@ class Step:
     agent: str
     name: str
     at: int
-    row: Row
+    row: Row = field(repr=False)
     rows: RunRows = field(repr=False)
 
     @property

@@ -9,18 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import Any, Self
+from typing import Self
 
 import orjson
 
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
 from artifactflow_nb.core.pieces import unpack
-from artifactflow_nb.core.toolcalls.streamed import OPENING
 from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.recording.rows import OPEN_CALL, OPEN_PLAN_JOB, UNDECIDED, Row, RunRows, Tables
 from artifactflow_nb.store.calls import FINISHED, PENDING, STARTED
-from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import WAITING, read_event
+from artifactflow_nb.store.schema import PLUGIN_TABLES, Table, from_microseconds
 
 _UNFINISHED_RUN = {
     "status": WAITING,
@@ -114,13 +113,8 @@ def _chunks(row: Row) -> Iterator[StreamEvent]:
     texts = {"answer": row["content"], "reasoning": row["reasoning"]}
     protocol = orjson.loads(row["offer_json"] or "{}").get("tool_protocol", "xml")
     so_far = {kind: StreamedText() for kind in ("answer", "reasoning", "call")}
-    call_start = row["content"].find(OPENING) if protocol == "xml" else -1
-    n_prose = 0
     for piece in unpack(orjson.loads(row["pieces_json"]), from_microseconds(row["started_at"]), texts):
         kind = piece.kind
-        if kind == "answer":  # release 0.1.0 recorded the calls of the text protocol as answers
-            n_prose += len(piece.text)
-            kind = "answer" if call_start < 0 or n_prose <= call_start else "call"
         data = {"job_id": row["job_id"], "call_id": row["call_id"], "kind": kind, "delta": piece.text}
         data["tool_protocol"] = protocol
         text = so_far[kind]
@@ -158,8 +152,7 @@ class _Waits:
             self._over.add(event.run_id)
             self._gates.pop(event.run_id, None)
         elif event.type is StreamEventType.COMPLETE:
-            gates: Any = event.data.get("gates") or [[request_id] for request_id in event.data["pending"]]
-            self._gates[event.run_id] = [set(gate) for gate in gates]
+            self._gates[event.run_id] = [set(gate) for gate in event.data["gates"]]
         elif event.type is StreamEventType.PERMISSION_RESULT:
             for run_id, gates in self._gates.items():
                 for gate in gates:
@@ -227,11 +220,19 @@ def rows_at(rows: RunRows, positions: Mapping[str, int]) -> Tables:
     conversations = {row["conversation_id"] for row in rows["runs"] if row["run_id"] in states}
     present = {
         table: [row for row in rows[table] if row["run_id"] in states]
-        for table in ("runs", "llm_calls", "plan_jobs", "block_jobs", "approvals", "events", "artifact_versions")
+        for table in ("runs", "llm_calls", "plan_jobs", "approvals", "events", "artifact_versions")
     }
 
     def has(row: Row, kind: str, key: str, time: str) -> bool:
         return states[row["run_id"]].has(kind, key, row[time])
+
+    def of_plugin(table: Table) -> Iterator[Row]:
+        for row in rows[table.name]:
+            if row["run_id"] in states and table.holds_jobs:
+                if has(row, "job", row["job_id"], "started_at"):
+                    yield row
+            elif row.get("tool_call_id", row.get("job_id")) in started:
+                yield row
 
     llm_calls = [row for row in present["llm_calls"] if has(row, "call", row["call_id"], "completed_at")]
     replied = {row["call_id"] for row in llm_calls}
@@ -244,6 +245,7 @@ def rows_at(rows: RunRows, positions: Mapping[str, int]) -> Tables:
                 tool_calls.append({**row, **OPEN_CALL, "status": STARTED})
             else:
                 tool_calls.append({**row, **OPEN_CALL, "status": PENDING, "called_at": None})
+    started = {row["tool_call_id"] for row in tool_calls if row["status"] != PENDING}
     return {
         "conversations": tuple(row for row in rows["conversations"] if row["conversation_id"] in conversations),
         "messages": tuple(
@@ -260,7 +262,7 @@ def rows_at(rows: RunRows, positions: Mapping[str, int]) -> Tables:
             for row in present["plan_jobs"]
             if has(row, "job", row["job_id"], "started_at")
         ),
-        "block_jobs": tuple(row for row in present["block_jobs"] if has(row, "job", row["job_id"], "started_at")),
+        **{table.name: tuple(of_plugin(table)) for table in PLUGIN_TABLES.values()},
         "approvals": tuple(
             row if states[row["run_id"]].has_event("decision", row["request_id"]) else {**row, **UNDECIDED}
             for row in present["approvals"]

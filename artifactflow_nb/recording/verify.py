@@ -9,7 +9,7 @@ import inspect
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from copy import copy
@@ -25,10 +25,9 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Price
-from artifactflow_nb.core.document.project import DELEGATING_TOOLS
-from artifactflow_nb.core.document.resources import SKILLS_FOLDER, SKILLS_SETTING
 from artifactflow_nb.core.events import PARALLEL_SEPARATOR
 from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.plan import DELEGATING_TOOLS
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.redaction.redactor import is_same_text
 from artifactflow_nb.core.runs import (
@@ -42,9 +41,11 @@ from artifactflow_nb.core.runs import (
 )
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details
 from artifactflow_nb.core.text.format import count
-from artifactflow_nb.engine.engine import STORE_FILE, Engine
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.folder_file import STORE_FILE
+from artifactflow_nb.engine.plugin import Plugin
 from artifactflow_nb.engine.settings import Settings
-from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.errors import ToolError, UsageError, brief
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.tool_call import with_decision_note
 from artifactflow_nb.recording.fork import FORKED
@@ -54,13 +55,12 @@ from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.store.approvals import RequestState, parse_decision
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.store.encoding import insert
-from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import CANCELLED, WAITING, StoredRun, load_run
+from artifactflow_nb.store.schema import from_microseconds
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, placeholder_tool
 from artifactflow_nb.tools.mcp.offers import McpToolOffer, offers_from_json, tool_from_offer
 
 _MOST_SHOWN = 20
-_VALUE_CHARS = 120
 _MOST_PAUSES = 1_000
 
 
@@ -115,6 +115,7 @@ def verify(
     offers: Iterable[tuple[str, Tool]] = (),
     agents: Iterable[AgentLike] = (),
     flows: Sequence[FlowSpec] = (),
+    plugins: Sequence[Plugin] = (),
     prompts: Path | None = None,
 ) -> VerificationReport:
     """Execute the runs of a recording again and compare them.
@@ -125,6 +126,7 @@ def verify(
         offers: The user's tools with the names of the agents that get them, in order.
         agents: The agents that are not built in.
         flows: The flows that are not built in.
+        plugins: The plugins that are not built in.
         prompts: The folder with the user's prompts.
 
     Errors: `UsageError` if an agent or a flow is missing.
@@ -132,24 +134,18 @@ def verify(
     verifier = _Verifier(rows, list(tools), list(offers), list(map(as_agent, agents)))
     with tempfile.TemporaryDirectory(prefix="artifactflow-") as folder, ThreadPoolExecutor(1) as pool:
         # A thread of its own: the caller's may have a running loop.
-        found = pool.submit(asyncio.run, verifier.run(Path(folder), prompts, flows)).result()
+        found = pool.submit(asyncio.run, verifier.run(Path(folder), prompts, flows, plugins)).result()
     return VerificationReport(rows.run_id, tuple(found), tuple(verifier.model.differences), tuple(verifier.skipped))
 
 
 class _VerifyingEngine(Engine):
-    """An engine that indexes no sources, because search results and pages are recorded.
-
-    Attributes:
-        recorded_scope: The scope of searches in the prompts of the run that is being executed.
-    """
-
-    recorded_scope = ""
+    """An engine that indexes no sources, because search results and pages are recorded."""
 
     def search_scope(self) -> str:
         """Return the scope of the recorded run."""
-        return self.recorded_scope
+        return str((self.recorded_settings or {}).get(SEARCH_SCOPE_SETTING, ""))
 
-    async def _sources_of_a_run(self) -> list[str]:
+    async def sources_of_a_run(self) -> list[str]:
         return []
 
 
@@ -162,25 +158,23 @@ class _Verifier:
         self._graphs = {row["run_id"] for row in rows["runs"] if GRAPH_SETTING in orjson.loads(row["settings_json"])}
         # Calls that a tool made belong to its recorded result, so they are not made again.
         turns = (r for r in rows["llm_calls"] if r["run_id"] in self._graphs or PARALLEL_SEPARATOR not in r["job_id"])
-        self._rows = rows = RunRows(rows.run_id, rows.schema, {**rows.tables, "llm_calls": tuple(turns)})
+        self._rows = rows = RunRows(rows.run_id, {**rows.tables, "llm_calls": tuple(turns)})
         self._offers = offers
         self._tools = tools
         self._agents = agents
         self._calls = {row["tool_call_id"]: row for row in rows["tool_calls"]}
         self._requests = {row["request_id"]: row for row in rows["approvals"]}
         self._confirmed = {row["tool_call_id"] for row in rows["approvals"]}
-        self.model = RecordedModel(rows)
+        self.model = RecordedModel(rows, self._graphs)
         self.skipped: list[str] = []
 
-    async def run(self, folder: Path, prompts: Path | None, flows: Sequence[FlowSpec]) -> list[str]:
+    async def run(
+        self, folder: Path, prompts: Path | None, flows: Sequence[FlowSpec], plugins: Sequence[Plugin]
+    ) -> list[str]:
         """Execute all runs and return the differences."""
         run = self._rows.run
         settings = orjson.loads(run["settings_json"])
         config = {name: settings[name] for name in ("graph_config",) if name in settings}
-        calls = (row for row in self._rows["llm_calls"] if row["run_id"] not in self._graphs)
-        offers = (orjson.loads(row["offer_json"] or "{}") for row in calls)
-        protocols = (offer["tool_protocol"] for offer in offers if "tool_protocol" in offer)
-        config["tool_protocol"] = next(protocols, "xml")
         first = min(row["started_at"] for row in self._rows["runs"])
         library, missing = PromptLibrary(prompts), []
         own = [agent.config for agent in self._agents if not agent.has_own_prompt]
@@ -206,6 +200,7 @@ class _Verifier:
             clock=RecordedClock(from_microseconds(first)),
             ids=ids,
             flows=flows,
+            plugins=plugins,
         )
         for agent in self._agents:
             if not isinstance(agent.config.model, str | None):  # the recording replies
@@ -263,17 +258,12 @@ class _Verifier:
             await engine.controller.join(run.run_id)
 
     async def _begin(self, engine: _VerifyingEngine, row: Row) -> StoredRun:
-        """Store a run with the question, position, settings and skills of a recorded one."""
+        """Store a run with the question, position and settings of a recorded one."""
         settings = orjson.loads(row["settings_json"])
-        skills = engine.folder / SKILLS_FOLDER
-        shutil.rmtree(skills, ignore_errors=True)  # those of the run before
-        skills.mkdir()
-        for number, text in enumerate((settings.get(SKILLS_SETTING) or {}).values()):
-            (skills / f"{number}.md").write_text(text, encoding="utf-8")
         message = next(each for each in self._rows["messages"] if each["message_id"] == row["message_id"])
         known = await engine.conversations.list_conversations(limit=1_000)
         exists = row["conversation_id"] in {conversation.conversation_id for conversation in known}
-        engine.recorded_scope = settings.get(SEARCH_SCOPE_SETTING, "")
+        engine.recorded_settings = settings
         run = await engine.controller.begin(
             row["question"],
             conversation_id=row["conversation_id"] if exists else None,
@@ -422,10 +412,10 @@ class _Verifier:
             for run_id in stored:
                 if run_id not in recorded:
                     question = load_run(db, run_id).question
-                    yield f"{run_id}: it was started with the question {_short(question)}, and is not recorded"
+                    yield f"{run_id}: it was started with the question {brief(question)}, and is not recorded"
 
 
-async def _no_server(offer: McpToolOffer, _arguments: Mapping[str, Any]) -> ToolResult:
+async def _no_server(offer: McpToolOffer, *_call: object) -> ToolResult:
     raise ToolError(f"This run is being verified, so the MCP server is not called: {offer.server}.")
 
 
@@ -437,7 +427,7 @@ def _compared(recorded: RunRows, now: RunRows) -> Iterator[str]:
         ("answer", recorded.message["response"], now.message["response"]),
     ):
         if not _is_same(before or "", after or ""):
-            yield f"{run}, {name}: {_short(before)} became {_short(after)}"
+            yield f"{run}, {name}: {brief(before)} became {brief(after)}"
     mine, other = ({step.place: step for step in steps_of(rows)} for rows in (recorded, now))
     for place in dict.fromkeys([*mine, *other]):
         before, after = mine.get(place), other.get(place)
@@ -448,7 +438,7 @@ def _compared(recorded: RunRows, now: RunRows) -> Iterator[str]:
         elif not _is_same(before.outcome, after.outcome) and not any(
             step.kind == "tool" and MASK in step.row["args_json"] for step in (before, after)
         ):  # the length of a secret in a call may be part of its result
-            yield f"{where}: {_short(before.outcome)} became {_short(after.outcome)}"
+            yield f"{where}: {brief(before.outcome)} became {brief(after.outcome)}"
     versions = [
         {(row["artifact_id"], row["version"]): str(row["content"]) for row in rows["artifact_versions"]}
         for rows in (recorded, now)
@@ -456,14 +446,9 @@ def _compared(recorded: RunRows, now: RunRows) -> Iterator[str]:
     for artifact_id, version in sorted({*versions[0], *versions[1]}):
         before, after = (found.get((artifact_id, version)) for found in versions)
         if before is None or after is None or not _is_same(before, after):
-            yield f"{run}, artifact {artifact_id} v{version}: {_short(before)} became {_short(after)}"
+            yield f"{run}, artifact {artifact_id} v{version}: {brief(before)} became {brief(after)}"
 
 
 def _is_same(recorded: str, now: str) -> bool:
     """Return whether two texts differ only in secrets, which may be known on only one of the two machines."""
     return is_same_text(recorded, now) or is_same_text(now, recorded)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}... ({len(text):,} characters)"

@@ -5,6 +5,7 @@ import ipaddress
 import secrets
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -19,6 +20,20 @@ def local_user() -> str:
         return getpass.getuser()
     except (OSError, KeyError):  # an account without a name, as in some containers
         return "local"
+
+
+def reachable_hosts(host: str) -> list[str]:
+    """Return the hosts of the addresses at which clients reach a server that listens at `host`.
+
+    A server at `0.0.0.0` or `::` listens at all addresses of the machine, of which this names the one that other
+    machines see, and `localhost`.
+    """
+    if host not in {"0.0.0.0", "::"}:  # noqa: S104 - compares
+        return [f"[{host}]" if ":" in host else host]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # sends nothing; chooses the network interface towards other machines
+        return [probe.getsockname()[0], "localhost"]
+    return ["localhost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +87,16 @@ class Access:
         A page of another site can send requests to this server. If a host name of that site resolves to this server
         (DNS rebinding), the page can also read the answers. Browsers send both names in these headers.
         """
-        name = urlsplit(f"//{host}").hostname or ""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            origin_host = host if origin is None else urlsplit(origin).netloc
+        except ValueError:  # such as "[::1" without its second bracket
+            return f"The host {host[:100]!r} or the origin {(origin or '')[:100]!r} is not an address."
         try:
             ipaddress.ip_address(name)
         except ValueError:
             if name not in {"localhost", socket.gethostname().lower(), *self.host_names}:
                 return f"The host {name[:100]!r} is not a name of this server; --host-name adds one."
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            return f"The origin {origin[:100]!r} is another site."
+        if origin_host.lower() != host.lower():
+            return f"The origin {(origin or '')[:100]!r} is another site."
         return None

@@ -6,11 +6,9 @@ The adapters (`app.py` for Starlette, `jupyter.py` for Jupyter Server) authentic
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 from io import BytesIO
-from string import Template
 from typing import Any
 from urllib.parse import quote
 
@@ -18,7 +16,7 @@ import orjson
 from pydantic import ValidationError
 
 from artifactflow_nb import __version__
-from artifactflow_nb.core.language import Language, texts_in
+from artifactflow_nb.core.language import Language, in_language, translate
 from artifactflow_nb.core.text.panels import stylesheet
 from artifactflow_nb.errors import (
     ArtifactFlowError,
@@ -31,12 +29,22 @@ from artifactflow_nb.errors import (
     StoreError,
     UsageError,
 )
-from artifactflow_nb.server.bodies import Body, ChatBody, ResumeBody, RetryBody, ViewBody
+from artifactflow_nb.server.bodies import (
+    AdvanceBody,
+    Body,
+    ChatBody,
+    ProjectBody,
+    ResumeBody,
+    RetryBody,
+    SourcesBody,
+    ViewBody,
+)
 from artifactflow_nb.server.lifecycle import DecidedAlready, ReadOnly, RunLifecycle, StartedRun
 from artifactflow_nb.server.openapi import Route, describe
 from artifactflow_nb.server.stream import encode
 from artifactflow_nb.server.views import PageViews
 from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.frames import ALL_COLUMNS
 from artifactflow_nb.widgets.page import assets
 
 MAX_BODY_BYTES = 1_000_000
@@ -65,6 +73,28 @@ _STATUS: tuple[tuple[type[ArtifactFlowError], int], ...] = (
     (StoreError, 503),
 )
 """The status of errors; the first class that fits."""
+
+_HTTP_CALLS = {
+    "wb.pending()": "GET /pending",
+    "wb.runs_df()": "GET /frames/runs",
+    "wb.project(": "POST /projects (",
+    'wb.ask("...", project="name")': 'POST /chat with {"project": "name"}',
+    'wb.ask("...")': "POST /chat",
+    'run.answer("...")': "the instruction of a decision",
+    "run.deny()": "a decision that is not approved",
+    "run.resume()": "a restart of the server",
+    "Call run.resume().": "A restart of the server continues the run.",
+    "run.retry()": "POST /chat/{conversation_id}/retry",
+    "wb.add_sources(...)": "wb.add_sources(...) in a notebook on the server",
+}
+"""The calls that messages name for people in a notebook, and what a program does over HTTP instead."""
+
+_CALL = re.compile("|".join(map(re.escape, sorted(_HTTP_CALLS, key=len, reverse=True))))
+
+
+def over_http(message: str) -> str:
+    """Name requests of this interface in a message that names calls of a notebook."""
+    return _CALL.sub(lambda call: _HTTP_CALLS[call[0]], message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +138,7 @@ class Answer:
     def headers(self) -> dict[str, str]:
         """The headers except the media type: proxies must not store an answer, and browsers must not guess its type."""
         return {
-            "Cache-Control": "no-store",
+            "Cache-Control": "no-store, no-transform",  # no proxy may compress a stream
             "Content-Security-Policy": CONTENT_SECURITY_POLICY,
             "X-Content-Type-Options": "nosniff",
             "X-Accel-Buffering": "no",
@@ -127,7 +157,7 @@ class Answer:
     def of_error(cls, error: ArtifactFlowError) -> "Answer":
         """Create the answer for an error: its kind, its message, and details for programs."""
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-        value: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+        value: dict[str, Any] = {"error": type(error).__name__, "message": over_http(str(error))}
         if isinstance(error, DecidedAlready):
             value["decided"] = error.decided
         if isinstance(error, FormError):
@@ -258,13 +288,40 @@ class Api:
         ids = request.params["conversation_id"], request.params["artifact_id"]
         return Answer.of(await self.lifecycle.version(*ids, number))
 
+    @_route("GET", "/source", "The file of a source, by the path that a citation names.", query=("path",))
+    async def _source(self, request: ApiRequest, _body: None) -> Answer:
+        content, is_pdf = await self.lifecycle.source_file(request.query.get("path", ""))
+        # Text of any kind, so that no script of a source runs.
+        return Answer(200, content, "application/pdf" if is_pdf else "text/plain; charset=utf-8")
+
+    @_route("POST", "/sources", "Add files to the sources, in a Jupyter server of one's own.", SourcesBody)
+    async def _add_sources(self, _request: ApiRequest, body: SourcesBody) -> Answer:
+        return Answer.of({"message": await self.lifecycle.add_sources(body)})
+
+    @_route("GET", "/projects", "The names of the projects.")
+    async def _projects(self, _request: ApiRequest, _body: None) -> Answer:
+        return Answer.of({"projects": await self.lifecycle.of_plugin("projects").names()})
+
+    @_route("POST", "/projects", "Create a project; ask about it with the field `project` of POST /chat.", ProjectBody)
+    async def _create_project(self, request: ApiRequest, body: ProjectBody) -> Answer:
+        return Answer.of(await self.lifecycle.of_plugin("projects").create(body.name, body.template, request.user))
+
+    @_route("GET", "/projects/{name}", "The phases and blocks of a project.")
+    async def _project(self, request: ApiRequest, _body: None) -> Answer:
+        return Answer.of(await self.lifecycle.of_plugin("projects").project(request.params["name"]))
+
+    @_route("POST", "/projects/{name}/advance", "Change a project to another phase.", AdvanceBody)
+    async def _advance(self, request: ApiRequest, body: AdvanceBody) -> Answer:
+        return Answer.of(
+            await self.lifecycle.of_plugin("projects").advance(request.params["name"], body.phase, request.user)
+        )
+
     @_route("GET", "/frames/{name}", "The rows of a frame.", query=("run", "conversation", "columns"))
     async def _frame(self, request: ApiRequest, _body: None) -> Answer:
         filters: dict[str, Any] = {
             name: request.query[name] for name in ("run", "conversation") if name in request.query
         }
-        if "columns" in request.query:
-            filters["columns"] = request.query["columns"].split(",")
+        filters["columns"] = request.query.get("columns", ALL_COLUMNS).split(",")
         is_arrow = ARROW in request.headers.get("accept", "")
         if is_arrow and find_spec("pyarrow") is None:
             return Answer.refusal(406, "NotAcceptable", "Arrow needs pyarrow: pip install pyarrow; or accept JSON.")
@@ -279,14 +336,13 @@ class Api:
             writer.write_table(table)
         return Answer(200, buffer.getvalue(), ARROW)
 
-    @_route("GET", "/views/{name}", "Open a view of the page.", is_documented=False)
-    async def _view(self, request: ApiRequest, _body: None) -> Answer:
-        place = request.params["name"], request.query.get("conversation")
-        return Answer(200, media_type=EVENTS, stream=await self._views.open(*place, request.user))
+    @_route("GET", "/views", "Connect a page.", is_documented=False)
+    async def _connect(self, request: ApiRequest, _body: None) -> Answer:
+        return Answer(200, media_type=EVENTS, stream=self._views.connect(request.user))
 
-    @_route("POST", "/views/{view_id}", "A message to it.", ViewBody, 204, is_documented=False)
+    @_route("POST", "/views/{connection_id}", "A message to a view.", ViewBody, 204, is_documented=False)
     async def _view_message(self, request: ApiRequest, body: ViewBody) -> Answer:
-        self._views.receive(request.params["view_id"], body.message, request.user)
+        await self._views.receive(request.params["connection_id"], body.view, body.message, request.user)
         return Answer(204)
 
     @_route("GET", "/health", "Whether the server answers.")
@@ -321,20 +377,29 @@ def _whole_number(name: str, text: str, most: int = 2**63 - 1) -> int:
 
 
 _STATIC = files("artifactflow_nb.server") / "static"
+_PAGE_FILES = frozenset({"", "page.css", "page.js", "panel.js", "token.html", "token.js"})
+PUBLIC_FILES = frozenset({"page.css", "token.js"})
+"""The files of the page for a browser without a token."""
+_page_answers: dict[tuple[str, Language], Answer] = {}  # of these names only: strangers choose others
 
 
-@cache
 def page_file(name: str, language: Language) -> Answer | None:
     """Return a file of the page by its name, empty for the page itself; None for another name."""
-    if name == "":
-        page = Template((_STATIC / "index.html").read_text(encoding="utf-8")).substitute(texts_in(language).page)
-        return Answer(200, page.encode(), "text/html; charset=utf-8")
-    if name == "page.css":
+    if name not in _PAGE_FILES or (name, language) in _page_answers:
+        return _page_answers.get((name, language))
+    if name in {"", "token.html"}:
+        page = (_STATIC / (name or "index.html")).read_text(encoding="utf-8").replace("{{language}}", language)
+        with in_language(language):
+            page = re.sub(r"\{\{(.+?)\}\}", lambda text: translate(text[1]), page)
+        answer = Answer(200, page.encode(), "text/html; charset=utf-8")
+    elif name == "page.css":
         css = assets.all_styles() + stylesheet() + (_STATIC / "page.css").read_text(encoding="utf-8")
-        return Answer(200, css.encode(), "text/css; charset=utf-8")
-    if name == "page.js":
-        return Answer(200, (_STATIC / name).read_bytes(), "text/javascript; charset=utf-8")
-    if name == "panel.js":
-        script = f"{assets.script(language)}\nexport {{ uiText }};\n"
-        return Answer(200, script.encode(), "text/javascript; charset=utf-8")
-    return None
+        answer = Answer(200, css.encode(), "text/css; charset=utf-8")
+    elif name in {"page.js", "token.js"}:
+        answer = Answer(200, (_STATIC / name).read_bytes(), "text/javascript; charset=utf-8")
+    else:
+        page = (_STATIC / "page.js").read_text(encoding="utf-8")
+        script = f"{assets.script(language, page)}\nexport {{ translate }};\n"
+        answer = Answer(200, script.encode(), "text/javascript; charset=utf-8")
+    _page_answers[name, language] = answer
+    return answer

@@ -1,23 +1,27 @@
 """The Starlette application of a stand-alone server: authentication, limits, and `Api` behind them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from socket import socket
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from artifactflow_nb.core.language import Language
 from artifactflow_nb.server.access import COOKIE, Access
-from artifactflow_nb.server.api import JSON, MAX_BODY_BYTES, Answer, Api, ApiRequest, page_file
+from artifactflow_nb.server.api import JSON, MAX_BODY_BYTES, PUBLIC_FILES, Answer, Api, ApiRequest, page_file
 from artifactflow_nb.server.lifecycle import RunLifecycle
 
 PREFIX = "/artifactflow"
 API_PREFIX = f"{PREFIX}/api/v1"
 
 _GRACE_S = 2
+_BODY_TIMEOUT_S = 20.0
 
 
 def make_app(lifecycle: RunLifecycle, access: Access | None = None) -> Starlette:
@@ -97,36 +101,63 @@ class _Server:
 
     async def _answer(self, request: Request) -> Answer | Response:
         headers, path, parameter = request.headers, request.scope["path"], request.query_params.get("token", "")
+        if "content-length" in headers and "transfer-encoding" in headers:
+            return _closing(400, "BadRequest", "Content-Length and Transfer-Encoding name two ends of one body.")
         if problem := self._access.problem(headers.get("host", ""), headers.get("origin")):
             return Answer.refusal(403, "Forbidden", problem)
         user = self._access.user(headers.get("authorization", ""), parameter, request.cookies.get(COOKIE, ""))
         if user is None and path != f"{API_PREFIX}/health":
-            return Answer.refusal(401, "Unauthorized", "Send the token: Authorization: Bearer <token>.")
-        if request.method == "GET" and parameter:  # the token is to stay out of histories and bookmarks
+            return self._for_stranger(request, path)
+        if request.method == "GET" and parameter and user:  # the token is to stay out of histories and bookmarks
             redirect = RedirectResponse(request.url.remove_query_params("token"), 303)
-            redirect.set_cookie(COOKIE, parameter, httponly=True, samesite="strict", path=PREFIX)
+            if self._access.tokens:
+                redirect.set_cookie(COOKIE, parameter, httponly=True, samesite="strict", path=PREFIX)
             return redirect
         body = await _read_body(request)
-        if isinstance(body, Answer):
+        if isinstance(body, Response):
             return body
         if path in {"/", PREFIX}:
             return RedirectResponse(f"{PREFIX}/", 303)
         if not path.startswith(f"{API_PREFIX}/"):
-            language = self._lifecycle.thread.engine.settings.language
-            file = page_file(path.removeprefix(f"{PREFIX}/"), language) if request.method == "GET" else None
+            file = page_file(path.removeprefix(f"{PREFIX}/"), self._language) if request.method == "GET" else None
             return file or Answer.refusal(404, "NotFound", f"There is no {path!r}.")
         place = request.method, path.removeprefix(API_PREFIX), user or ""
         return await self._api.answer(ApiRequest(*place, dict(request.query_params), dict(headers), body))
 
+    def _for_stranger(self, request: Request, path: str) -> Answer:
+        """Ask a browser for the link with the token, and a program for the token."""
+        if request.method == "GET" and path.removeprefix(f"{PREFIX}/") in PUBLIC_FILES:
+            return page_file(path.removeprefix(f"{PREFIX}/"), self._language) or Answer(404)
+        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            page = page_file("token.html", self._language) or Answer(404)
+            return replace(page, status=401)
+        return Answer.refusal(401, "Unauthorized", "Send the token: Authorization: Bearer <token>.")
 
-async def _read_body(request: Request) -> bytes | Answer:
-    """Return the body of a request, or the answer to one that is too large or is not JSON."""
+    @property
+    def _language(self) -> Language:
+        return self._lifecycle.thread.engine.settings.language
+
+
+async def _read_body(request: Request) -> bytes | Response:
+    """Return the body of a request, or the response to a body that is too large, too slow or not JSON."""
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY_BYTES:
-            return Answer.refusal(413, "TooLarge", f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
+    try:
+        async with asyncio.timeout(_BODY_TIMEOUT_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > MAX_BODY_BYTES:
+                    return _closing(413, "TooLarge", f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
+    except ClientDisconnect:
+        return _closing(400, "BadRequest", "The body ended too early.")
+    except TimeoutError:
+        return _closing(408, "RequestTimeout", f"The body was not complete after {_BODY_TIMEOUT_S:.0f} s.")
     # Of other types a form of another site could send one.
     if body and request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        return Answer.refusal(415, "UnsupportedMediaType", f"Send {JSON}.")
+        return _closing(415, "UnsupportedMediaType", f"Send {JSON}.")
     return bytes(body)
+
+
+def _closing(status: int, kind: str, message: str) -> Response:
+    """Refuse a request whose body may be unread, and close its connection: the rest is no further request."""
+    answer = Answer.refusal(status, kind, message)
+    return Response(answer.body, status, {**answer.headers, "Connection": "close"}, answer.media_type)

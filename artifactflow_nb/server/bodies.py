@@ -21,10 +21,14 @@ class ChatBody(Body):
     content: str = Field(description="The question.")
     conversation_id: str | None = Field(default=None, description="The conversation to continue; null for a new one.")
     parent_message_id: str | None = Field(
-        default=None,
-        description="The message to continue from; null for a new root; leave it out for the active branch.",
+        default=None, description="The message to continue from; `root` for a new root; null for the active branch."
     )
-    flow: str = Field(default=DEFAULT_FLOW, description="The flow that answers.")
+    project: str | None = Field(
+        default=None, description="The name of the project that the question is about, instead of a conversation."
+    )
+    flow: str | None = Field(
+        default=None, description=f"The flow that answers; null for {DEFAULT_FLOW}, or for the flow of projects."
+    )
     depth: Depth = Field(default="standard", description="How far the run goes.")
     clarify: Clarify | None = Field(
         default=None, description="Whether the lead asks what the question means; null for the setting of the server."
@@ -32,6 +36,21 @@ class ChatBody(Body):
     budget: dict[str, Any] | None = Field(
         default=None, description="Limits of the run, at most those of the server: tokens, usd, seconds, when_spent."
     )
+
+
+class ProjectBody(Body):
+    """A new project."""
+
+    name: str = Field(description="The name, which is unique on the server.")
+    template: str | dict[str, Any] | None = Field(
+        default=None, description="The name of a packaged template, or an object with its fields; null for `default`."
+    )
+
+
+class AdvanceBody(Body):
+    """The change of a project to another phase."""
+
+    phase: str | None = Field(default=None, description="The phase; null for the next one.")
 
 
 class RetryBody(Body):
@@ -65,7 +84,15 @@ class ResumeBody(Body):
     decisions: dict[str, DecisionBody] | None = Field(default=None, description="Decisions by request id.")
 
 
+class SourcesBody(Body):
+    """Files to search: one of the server's folder, or contents."""
+
+    path: str | None = Field(default=None, description="A file or folder below the root folder of the server.")
+    files: list[dict[str, str]] = Field(default=[], description="Files, each with `name` and `base64`.")
+
+
 class ViewBody(Body):
     """A message of the page to one of its views."""
 
-    message: dict[str, Any] = Field(description="The message; see `PageStream`.")
+    view: str = Field(description="The key of the view, which the page chose.")
+    message: dict[str, Any] = Field(description="The message; see `PageStream`, and `open` and `close` in `PageViews`.")

@@ -4,12 +4,13 @@ Installing the package enables it. The engine is opened by the first request, on
 """
 
 import asyncio
-from contextlib import suppress
+import os
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.base.handlers import APIHandler
+from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import url_path_join
 from tornado import web
@@ -18,10 +19,17 @@ from traitlets import Bool, Unicode
 from traitlets.config import Configurable
 
 from artifactflow_nb.core.language import Language
-from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.engine.folder_file import STORE_FILE
+from artifactflow_nb.engine.settings import DEFAULT_DATA_DIR, ENVIRONMENT_VARIABLES, Settings
 from artifactflow_nb.errors import ArtifactFlowError
 from artifactflow_nb.server.api import MAX_BODY_BYTES, Answer, Api, ApiRequest, page_file
 from artifactflow_nb.server.lifecycle import RunLifecycle, open_lifecycle
+from artifactflow_nb.store.approvals import load_open_requests
+from artifactflow_nb.store.database import connect
+from artifactflow_nb.widgets.chat.composer import MAX_FILE_BYTES
+
+_MAX_UPLOAD_BYTES = 2 * MAX_FILE_BYTES
+"""A file in base64, and what is around it."""
 
 
 class ArtifactFlowServer(Configurable):
@@ -51,6 +59,20 @@ class ArtifactFlowServer(Configurable):
             self._opening = asyncio.create_task(self._open())
         return await asyncio.shield(self._opening)
 
+    def stored_requests(self) -> list[dict[str, Any]] | None:
+        """Return the open requests of the store while the engine is closed; None while it is open.
+
+        JupyterLab asks for them repeatedly: to open the engine would create a store for a person who never uses it, and
+        continue runs.
+        """
+        if self._opening is not None:
+            return None
+        store = self._folder() / STORE_FILE
+        if not store.is_file():
+            return []
+        with closing(connect(store, read_only=True)) as db:
+            return [{"id": request.id, "run_id": request.run_id} for request in load_open_requests(db)]
+
     async def language(self) -> Language:
         """Return the language of the views; English if the engine cannot be opened, which the views then report."""
         with suppress(ArtifactFlowError):
@@ -58,11 +80,18 @@ class ArtifactFlowServer(Configurable):
         return "en"
 
     async def _open(self) -> Api:
-        # The server may run anywhere; kernels start in the folders of their notebooks.
-        folder = self._root / (self.data_dir or Settings.load().data_dir)
-        self.lifecycle = await asyncio.to_thread(open_lifecycle, data_dir=folder, read_only=self.read_only)
+        self.lifecycle = await asyncio.to_thread(open_lifecycle, data_dir=self._folder(), read_only=self.read_only)
+        self.lifecycle.root = self._root
         await self.lifecycle.continue_interrupted()
         return Api(self.lifecycle, self._base_path)
+
+    def _folder(self) -> Path:
+        """The folder of the store, below the root folder: the server may run anywhere, kernels start at notebooks."""
+        name = self.data_dir or os.environ.get(ENVIRONMENT_VARIABLES["data_dir"])
+        settings = Settings.load()
+        if not name and "data_dir" in settings.model_fields_set:
+            return settings.data_dir
+        return self._root / Path(name or DEFAULT_DATA_DIR).expanduser()
 
 
 class ArtifactFlowHandler(APIHandler):
@@ -94,8 +123,12 @@ class ArtifactFlowHandler(APIHandler):
         await self._answer(path)
 
     async def _answer(self, path: str) -> None:
-        if len(self.request.body) > MAX_BODY_BYTES:
-            raise web.HTTPError(413, f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
+        limit = _MAX_UPLOAD_BYTES if path == "sources" else MAX_BODY_BYTES
+        if len(self.request.body) > limit:
+            raise web.HTTPError(413, f"The body is larger than {limit:,} bytes.")
+        if path == "pending" and (requests := await asyncio.to_thread(self._server.stored_requests)) is not None:
+            await self._send(Answer.of({"requests": requests}))
+            return
         try:
             api = await self._server.api()
         except ArtifactFlowError as error:
@@ -140,7 +173,13 @@ class ArtifactFlowHandler(APIHandler):
 class ArtifactFlowPage(ArtifactFlowHandler):
     """Serves the page and its files."""
 
+    def get_login_url(self) -> str:
+        """Return the login page, to which a browser without a cookie is sent; an API request is refused instead."""
+        return str(JupyterHandler.get_login_url(self))
+
     async def _answer(self, path: str) -> None:
+        if not path:
+            self.xsrf_token  # noqa: B018 - sets the cookie that the requests of the page must repeat
         await self._send(
             page_file(path, await self._server.language()) or Answer.refusal(404, "NotFound", f"There is no {path!r}.")
         )

@@ -20,34 +20,39 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
-from artifactflow_nb.analysis.frames.api import Frames
+from artifactflow_nb.analysis.frames.catalog import all_frames
 from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.clock_ids import RandomIds
+from artifactflow_nb.core.language import translate
+from artifactflow_nb.core.local_files import read_bytes, reason
+from artifactflow_nb.core.text.format import translate_count
+from artifactflow_nb.engine.cited_sources import linked_file
 from artifactflow_nb.engine.controller import RunOptions, RunResult
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, UsageError
 from artifactflow_nb.models.base import Model
+from artifactflow_nb.plugins import PluginFrames
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
-from artifactflow_nb.server.bodies import ChatBody, ResumeBody, RetryBody
+from artifactflow_nb.server.bodies import ChatBody, ResumeBody, RetryBody, SourcesBody
 from artifactflow_nb.server.stream import EventQueue, Mailbox, SentEvent
 from artifactflow_nb.store.artifact_versions import Artifact, read_version
-from artifactflow_nb.store.migrations import from_microseconds
-from artifactflow_nb.store.process_forks import check_not_forked
+from artifactflow_nb.store.locks import check_not_forked
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
+from artifactflow_nb.store.schema import from_microseconds
+from artifactflow_nb.widgets.chat.composer import attach_files
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-FRAMES: Final = (
-    *("runs", "llm_calls", "tool_calls", "plan_steps", "events", "artifacts", "messages", "approvals", "sources"),
-    *("blocks", "evaluations", "project_runs"),
-)
+FRAMES: Final = tuple(frame.name for frame in all_frames())
 """The frames that can be read; see `Frames`."""
 
 _ENGINE_PREFIX = "eng-server"
+_ROOT = "root"
+"""The parent of a first question, over HTTP; an id of a message has a prefix."""
 
 
 class ServerIds:
@@ -94,6 +99,7 @@ class RunLifecycle:
     Attributes:
         thread: The thread of the engine.
         read_only: Whether changes are rejected.
+        root: The folder whose files users may add to the sources; None if they may add none.
         frames: The frames of the store.
         mailboxes: The mailboxes of the connected readers.
     """
@@ -101,7 +107,8 @@ class RunLifecycle:
     def __init__(self, thread: EngineThread, *, read_only: bool = False) -> None:
         self.thread = thread
         self.read_only = read_only
-        self.frames = Frames(thread.engine.database.path)
+        self.root: Path | None = None
+        self.frames = PluginFrames(thread.engine.database.path)
         self._engine = thread.engine
         self._controller = thread.engine.controller
         self.mailboxes: WeakSet[Mailbox[Any]] = WeakSet()
@@ -109,6 +116,13 @@ class RunLifecycle:
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the engine's loop; it is completed even if the client disconnects."""
         return await asyncio.shield(asyncio.wrap_future(self.thread.submit(work)))
+
+    def of_plugin(self, name: str) -> Any:
+        """Return what a plugin serves; `NotFound` if the engine has no such plugin."""
+        plugin = self._engine.plugins.get(name)
+        if plugin is None or plugin.serve is None:
+            raise NotFound(f"This server has no plugin {name!r}.")
+        return plugin.serve(self)
 
     def check_writable(self) -> None:
         """Raise `ReadOnly` if changes are rejected."""
@@ -139,11 +153,15 @@ class RunLifecycle:
 
     async def ask(self, body: ChatBody) -> StartedRun:
         """Store a question and start its run."""
-        options = RunOptions(flow=body.flow, depth=body.depth, clarify=body.clarify, budget=self._lowered(body.budget))
+        options = RunOptions(depth=body.depth, clarify=body.clarify, budget=self._lowered(body.budget))
+        if body.flow is not None:
+            options["flow"] = body.flow
         if body.conversation_id is not None:
             options["conversation_id"] = body.conversation_id
-        if "parent_message_id" in body.model_fields_set:
-            options["parent_message_id"] = body.parent_message_id
+        if body.project is not None:
+            options |= await self.of_plugin("projects").question(body.project, body.conversation_id, body.flow)
+        if body.parent_message_id is not None:
+            options["parent_message_id"] = None if body.parent_message_id == _ROOT else body.parent_message_id
         self.check_writable()
         return await self.call(self._start(self._controller.begin(body.content, **options)))
 
@@ -154,9 +172,7 @@ class RunLifecycle:
             conversation = await self._engine.conversations.get(conversation_id)
             message_id = body.message_id or conversation.active_message_id
             if message_id is None:
-                raise NotFound(
-                    f"The conversation {conversation_id!r} has no message to ask again. Ask a question first."
-                )
+                raise NotFound(f"The conversation {conversation_id!r} has no message to ask again. Ask a question.")
             message = await self._engine.conversations.message(message_id)
             if message.conversation_id != conversation_id:
                 raise NotFound(f"The conversation {conversation_id!r} has no message {message_id!r}.")
@@ -182,9 +198,7 @@ class RunLifecycle:
             higher.append("when_spent")
         if higher:
             allowed = server.model_dump(exclude_none=True)
-            raise UsageError(
-                f"The budget exceeds that of the server in {', '.join(higher)}; at most {allowed} may be set."
-            )
+            raise UsageError(f"The budget exceeds that of the server in {', '.join(higher)}; set at most {allowed}.")
         return own
 
     # --- events ------------------------------------------------------------------------------------------------------
@@ -255,7 +269,12 @@ class RunLifecycle:
             if body.message_id not in {None, run.message_id}:
                 raise NotFound(f"The thread {body.thread_id!r} answers {run.message_id!r}, not {body.message_id!r}.")
             if body.approved is not None:
-                request = await self._single_request(run)
+                try:
+                    request = (await self._controller.single_request(run.run_id)).id
+                except NotFound as error:
+                    if decided := await self._decided("run_id = ? AND decision_number IS NOT NULL", run.run_id):
+                        raise DecidedAlready(f"{error} Its requests were decided already.", decided) from error
+                    raise
                 decisions[request] = Decision(body.approved, decided_by=decided_by)
             if len(decisions) == 1:
                 [(request_id, decision)] = decisions.items()
@@ -272,15 +291,6 @@ class RunLifecycle:
 
         self.check_writable()
         return await self.call(work())
-
-    async def _single_request(self, run: StoredRun) -> str:
-        """Return the id of the only open request; `DecidedAlready` if none is open and some were decided."""
-        try:
-            return (await self._controller.single_request(run.run_id)).id
-        except NotFound as error:
-            if decided := await self._decided("run_id = ? AND decision_number IS NOT NULL", run.run_id):
-                raise DecidedAlready(f"{error} Its requests were decided already.", decided) from error
-            raise
 
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Store a decision and continue the run as soon as possible; called on the engine's loop.
@@ -384,7 +394,7 @@ class RunLifecycle:
             message = message_id or (await self._engine.conversations.get(conversation_id)).active_message_id
             return await self._engine.artifacts.list_artifacts(conversation_id, message_id=message)
 
-        return [_without(asdict(artifact), "content", "block_json") for artifact in await self.call(work())]
+        return [_without(asdict(artifact), "content", "metadata_json") for artifact in await self.call(work())]
 
     async def artifact(self, conversation_id: str, artifact_id: str, message_id: str | None) -> dict[str, Any]:
         """Return the current version of an artifact on a branch, with its text."""
@@ -393,7 +403,7 @@ class RunLifecycle:
             message = message_id or (await self._engine.conversations.get(conversation_id)).active_message_id
             return await self._engine.artifacts.read(conversation_id, artifact_id, message_id=message)
 
-        return _without(asdict(await self.call(work())), "block_json")
+        return _without(asdict(await self.call(work())), "metadata_json")
 
     async def versions(self, conversation_id: str, artifact_id: str) -> list[dict[str, Any]]:
         """List all versions of an artifact on all branches, without their texts, the oldest first."""
@@ -403,20 +413,53 @@ class RunLifecycle:
             return await self._engine.artifacts.versions(conversation_id, artifact_id)
 
         if versions := await self.call(work()):
-            return [_without(asdict(version), "content", "block_json") for version in versions]
+            return [_without(asdict(version), "content", "metadata_json") for version in versions]
         raise NotFound(f"The conversation {conversation_id!r} has no artifact {artifact_id!r}.")
 
     async def version(self, conversation_id: str, artifact_id: str, number: int) -> dict[str, Any]:
         """Return one version of an artifact on any branch, with its text; `NotFound` with the existing numbers."""
         place = conversation_id, artifact_id, number
         artifact = await self.call(self._engine.database.read(lambda db: read_version(db, *place)))
-        return _without(asdict(artifact), "block_json")
+        return _without(asdict(artifact), "metadata_json")
 
     async def frame(self, name: str, filters: Mapping[str, Any]) -> Any:
         """Load a frame of the store as a DataFrame, in a thread."""
         if name not in FRAMES:
             raise NotFound(f"There is no frame {name!r}. Known: {', '.join(FRAMES)}.")
         return await asyncio.to_thread(getattr(self.frames, f"{name}_df"), **filters)
+
+    async def add_sources(self, body: SourcesBody) -> str:
+        """Add files to the sources, and return a message for the user.
+
+        Errors: `UsageError` if users may add no files, for a path outside the root folder, and as `add_sources`.
+        """
+        self.check_writable()
+        if self.root is None:
+            raise UsageError("Files cannot be added here. The person who runs the server adds sources.")
+        if body.path is None:
+            return await self.call(attach_files(self._engine, body.files))
+        path = (self.root / body.path).resolve()
+        if not path.is_relative_to(self.root.resolve()):
+            raise UsageError(f"{body.path[:100]!r} is outside the root folder of the server.")
+        added = await self.call(self._engine.add_sources(path))
+        n_files = translate_count(len(added.sources), "new file")
+        return translate("Added {names}; the next question searches {files}.", names=path.name, files=n_files)
+
+    async def source_file(self, path: str) -> tuple[bytes, bool]:
+        """Read a file of the index, and return whether it is a PDF.
+
+        Args:
+            path: The path in a `source_link`.
+
+        Errors: `NotFound` if the path is no source, or its file is missing.
+        """
+        file = await self._engine.database.read(lambda db: linked_file(db, path))
+        if file is None:
+            raise NotFound(f"{path[:100]!r} is not the file of a source.")
+        try:
+            return await asyncio.to_thread(read_bytes, file), file.suffix.lower() == ".pdf"
+        except OSError as error:
+            raise NotFound(f"The file {path[:100]!r} cannot be read: {reason(error)}.") from None
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
-from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
 from artifactflow_nb.store.encoding import to_json
 
 BATCH_INTERVAL_S = 0.03
@@ -121,13 +121,26 @@ class EventQueue:
         self.last_seq = 0
         self.has_ended = False
         self._after = after
+        self._streamed: set[str] = set()
         self.mailbox = Mailbox[SentEvent](max_waiting, _merge_chunks)
 
     def put(self, event: StreamEvent) -> None:
-        """Add an event; called on the engine's thread."""
+        """Add an event; called on the engine's thread.
+
+        Pieces of text are not stored. Before the end of a model call whose pieces came earlier than the reader, the
+        reader gets one piece with the whole text. The piece has a number of the missing ones, or, between the events
+        of parallel jobs, the number of the event before.
+        """
+        is_new = event.seq > self._after
+        if event.type is StreamEventType.LLM_CHUNK:
+            self._streamed.add(event.data["call_id"])
+        elif event.type is StreamEventType.LLM_COMPLETE and is_new and event.data["call_id"] not in self._streamed:
+            chunk = _whole_text(event, max(self.last_seq, event.seq - 1))
+            if chunk.content:
+                self.mailbox.put(SentEvent(chunk, with_text=True))
         self.last_seq = event.seq
         self.has_ended = self.has_ended or event.is_terminal
-        if event.seq > self._after:
+        if is_new:
             self.mailbox.put(SentEvent(event))
 
     async def batches(self) -> AsyncIterator[Sequence[SentEvent]]:
@@ -143,6 +156,21 @@ class EventQueue:
                 if batch[-1].event.is_terminal:
                     return
                 await asyncio.sleep(BATCH_INTERVAL_S)
+
+
+def _whole_text(completed: StreamEvent, number: int) -> StreamEvent:
+    """Create the chunk with the answer of a completed model call."""
+    text = StreamedText()
+    data = {"job_id": completed.data["job_id"], "call_id": completed.data["call_id"], "kind": "answer"}
+    data |= {"delta": completed.data["text"]}
+    return replace(
+        completed,
+        type=StreamEventType.LLM_CHUNK,
+        seq=number,
+        data=data,
+        _text=text,
+        _n_parts=text.append(completed.data["text"]),
+    )
 
 
 def _merge_chunks(waiting: list[SentEvent]) -> list[SentEvent]:
@@ -181,6 +209,8 @@ def _encode_event(sent: SentEvent) -> bytes:
     value["data"] = event.data
     if sent.with_text and event.type is StreamEventType.LLM_CHUNK:
         value["data"] = {**event.data, "content": event.content}
+    if event.type is StreamEventType.LLM_COMPLETE:  # a failed call has `retry` or `error` instead
+        value["data"] = {**event.data, "content": event.data["text"], "success": True}
     try:
         data = orjson.dumps(value, option=orjson.OPT_UTC_Z)
     except TypeError:  # a value that JSON cannot hold, such as an integer of more than 64 bits

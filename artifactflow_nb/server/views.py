@@ -2,12 +2,14 @@
 
 ::
 
-GET /views/{name} opens a view; its messages come as server-sent events, and the end of the connection closes it POST
-/views/{id} a message from the page
+    GET /views                 connects a page; the messages of its views come as server-sent events
+    POST /views/{connection}   a message of the page to one of its views; `open` and `close` begin and end a view
+
+The end of the connection closes its views.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,32 +26,21 @@ from artifactflow_nb.store.runs import StoredRun, load_run
 from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
+from artifactflow_nb.widgets.home.view import HomeView
 from artifactflow_nb.widgets.page.stream import PageStream
 from artifactflow_nb.widgets.pending import Decide, PendingView
 
 _MAX_MESSAGES = 200
 _NEVER_S = 1e9
 _PAGE_MESSAGES = frozenset({"snapshot", "patch", "effect", "result", "ping"})
-_READING_ACTIONS = frozenset(
-    {
-        "choose",
-        "cited_page",
-        "complete",
-        "example",
-        "compare",
-        "compare_end",
-        "compare_form",
-        "compare_with",
-        "copy",
-        "dismiss",
-        "download",
-        "earlier",
-    }
-    | {"export", "layout", "list", "look", "more", "new", "older", "read", "search", "show", "unfold"}
+_READING_ACTIONS = (
+    *("choose", "cited_page", "complete", "example", "compare", "compare_end", "compare_form", "compare_with", "copy"),
+    *("dismiss", "download", "earlier", "export", "home", "layout", "list", "look", "more", "new", "older", "open"),
+    *("read", "search", "show", "unfold"),
 )
 """The actions that change nothing in the store."""
 
-ServedView = ChatView | TreeView | ArtifactPanel | PendingView
+ServedView = HomeView | ChatView | TreeView | ArtifactPanel | PendingView
 
 
 class UserClient(RunClient):
@@ -69,58 +60,89 @@ class UserClient(RunClient):
 
 
 @dataclass(frozen=True, slots=True)
-class _OpenView:
+class _Connection:
+    """A connected page and its views by the keys that the page chose."""
+
     user: str
-    stream: PageStream
+    messages: Mailbox[tuple[str, Mapping[str, Any]]]
+    views: dict[str, tuple[ServedView, PageStream]] = field(default_factory=dict)
 
 
 class PageViews:
-    """The views that are open in the pages of a server."""
+    """The views that are open in the pages of a server.
+
+    A page has one connection for all its views, since a browser opens at most six connections to a server.
+    """
 
     def __init__(self, lifecycle: RunLifecycle) -> None:
         self._lifecycle = lifecycle
-        self._open: dict[str, _OpenView] = {}
+        self._connections: dict[str, _Connection] = {}
 
-    async def open(self, name: str, conversation_id: str | None, user: str) -> AsyncGenerator[bytes, None]:
-        """Open a view; return its messages as server-sent events, the first with the id of the view.
-
-        Errors: `NotFound` for an unknown view or conversation.
-        """
-        thread = self._lifecycle.thread
-        if conversation_id is not None:
-            await self._lifecycle.call(thread.engine.conversations.get(conversation_id))
-        view = self._make(name, conversation_id, f"http:{user}")
-        messages = Mailbox[Mapping[str, Any]](
+    async def connect(self, user: str) -> AsyncGenerator[bytes, None]:
+        """Yield the messages of the views of a page as server-sent events; the first has the id of the connection."""
+        messages = Mailbox[tuple[str, Mapping[str, Any]]](
             _MAX_MESSAGES, lambda _items: []
         )  # the page misses a number: it asks again
         self._lifecycle.mailboxes.add(messages)
-        stream = PageStream(view, messages.put, save_delay_s=_NEVER_S)
+        connection_id, connection = RandomIds().new("page"), _Connection(user, messages)
+        self._connections[connection_id] = connection
+        try:
+            yield _event("", {"type": "connected", "connection": connection_id})
+            shown: dict[str, str | None] = {}
+            while True:
+                if not await messages.wait():
+                    yield PING
+                    continue
+                if messages.is_closed:
+                    return
+                parts = [_event(key, each) for key, each in messages.take() if each["type"] in _PAGE_MESSAGES]
+                now_shown = {key: view.conversation_id for key, (view, _) in connection.views.items()}
+                changed = now_shown.items() - shown.items()
+                parts += [_event(key, {"type": "conversation", "id": conversation}) for key, conversation in changed]
+                shown = now_shown
+                yield b"".join(parts) or PING
+        finally:
+            del self._connections[connection_id]
+            for key in [*connection.views]:
+                self._close(connection, key)
+
+    async def receive(self, connection_id: str, key: str, message: Mapping[str, Any], user: str) -> None:
+        """Open or close a view of a connected page, or pass a message of the page to the view.
+
+        Errors: `NotFound` if the connection or the view is closed or the connection belongs to another user, and for an
+        unknown view or conversation to open.
+        """
+        connection = self._connections.get(connection_id)
+        if connection is None or connection.user != user:
+            raise NotFound(f"The connection {connection_id!r} is closed.")
+        if message.get("type") == "open":
+            await self._open(connection, key, message)
+            return
+        if key not in connection.views:
+            raise NotFound(f"The view {key!r} is closed.")
+        if message.get("type") == "close":
+            self._close(connection, key)
+            return
+        if message.get("type") == "act" and str(message.get("act")) not in _READING_ACTIONS:
+            self._lifecycle.check_writable()
+        self._lifecycle.thread.call_soon(connection.views[key][1].receive, message)
+
+    async def _open(self, connection: _Connection, key: str, message: Mapping[str, Any]) -> None:
+        conversation_id = message.get("conversation") or None
+        if conversation_id is not None:
+            await self._lifecycle.call(self._lifecycle.thread.engine.conversations.get(str(conversation_id)))
+        view = self._make(str(message.get("name")), conversation_id, f"http:{connection.user}", message)
+        stream = PageStream(view, lambda each: connection.messages.put((key, each)), save_delay_s=_NEVER_S)
         await self._lifecycle.call(stream.open())
-        view_id = RandomIds().new("view")
+        if key in connection.views:
+            self._close(connection, key)
+        connection.views[key] = view, stream
 
-        async def events() -> AsyncGenerator[bytes, None]:
-            self._open[view_id] = _OpenView(user, stream)
-            shown_id = conversation_id
-            try:
-                yield _event({"type": "opened", "view": view_id})
-                while True:
-                    if not await messages.wait():
-                        yield PING
-                        continue
-                    if messages.is_closed:
-                        return
-                    parts = [_event(message) for message in messages.take() if message["type"] in _PAGE_MESSAGES]
-                    if view.conversation_id != shown_id:
-                        shown_id = view.conversation_id
-                        parts.append(_event({"type": "conversation", "id": shown_id}))
-                    yield b"".join(parts)
-            finally:
-                del self._open[view_id]
-                thread.call_soon(stream.close)
+    def _close(self, connection: _Connection, key: str) -> None:
+        _, stream = connection.views.pop(key)
+        self._lifecycle.thread.call_soon(stream.close)
 
-        return events()
-
-    def _make(self, name: str, conversation_id: str | None, decided_by: str) -> ServedView:
+    def _make(self, name: str, conversation_id: str | None, decided_by: str, options: Mapping[str, Any]) -> ServedView:
         lifecycle, thread = self._lifecycle, self._lifecycle.thread
 
         async def decide(request_id: str, decision: Decision) -> None:
@@ -128,11 +150,15 @@ class PageViews:
 
         make_client = partial(UserClient, decide=decide)
         makers: Mapping[str, Callable[[], ServedView]] = {
+            "home": lambda: HomeView(
+                thread, is_served=True, takes_files=lifecycle.root is not None, make_client=make_client
+            ),
             "chat": lambda: ChatView(
                 thread,
                 conversation_id,
                 budget=thread.engine.settings.budget,
                 is_served=True,
+                keeps_list=options.get("list") is True,
                 make_client=make_client,
             ),
             "conversations": lambda: TreeView(thread, conversation_id, make_client=make_client),
@@ -140,18 +166,9 @@ class PageViews:
             "approvals": lambda: PendingView(thread.engine, decide, address=lambda run: f"#chat/{run.conversation_id}"),
         }
         if name not in makers:
-            raise NotFound(f"There is no view {name!r}. Known: {', '.join(makers)}.")
+            raise NotFound(f"There is no view {name[:100]!r}. Known: {', '.join(makers)}.")
         return makers[name]()
 
-    def receive(self, view_id: str, message: Mapping[str, Any], user: str) -> None:
-        """Pass a message of a page to its view; `NotFound` if the view is closed or belongs to another user."""
-        found = self._open.get(view_id)
-        if found is None or found.user != user:
-            raise NotFound(f"The view {view_id!r} is closed.")
-        if message.get("type") == "act" and message.get("act") not in _READING_ACTIONS:
-            self._lifecycle.check_writable()
-        self._lifecycle.thread.call_soon(found.stream.receive, message)
 
-
-def _event(message: Mapping[str, Any]) -> bytes:
-    return b"data: %s\n\n" % orjson.dumps(message, default=str, option=orjson.OPT_NON_STR_KEYS)
+def _event(key: str, message: Mapping[str, Any]) -> bytes:
+    return b"data: %s\n\n" % orjson.dumps({**message, "view": key}, default=str, option=orjson.OPT_NON_STR_KEYS)

@@ -1,12 +1,13 @@
 """The works behind the sources of a store, and those that a text cites."""
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from artifactflow_nb.core.works import Work, find_arxiv_id, find_doi, merge_works, with_keys
 from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.sources.rows import SCHEME, find_source_id, works_of
+from artifactflow_nb.sources.values import NOT_READ, Evidence
 
 _TITLE = """
 SELECT json_extract(value, '$.title') FROM tool_calls, json_each(stored_text(metadata_json), '$.results')
@@ -18,13 +19,18 @@ UNION ALL SELECT title FROM sources WHERE uri = ?1 OR source_id = ?2
 
 def all_works(db: sqlite3.Connection) -> list[tuple[list[str], Work]]:
     """Return the works of all sources without duplicates, with the addresses of the sources that are or list them."""
-    works = dict(works_of(db))
-    for work in list(works.values()):
-        for path in filter(Path.is_absolute, map(Path, work.files)):  # a bibliography knows more than a PDF says itself
-            if source_id := find_source_id(db, path.as_uri()):
-                address = f"{SCHEME}{source_id}"
-                works[address] = work.merged(works[address]) if address in works else work
-    return merge_works(works.items())
+    own = dict(works_of(db))
+    attached: dict[str, list[str]] = {}
+    for address, work in own.items():
+        ids = [find_source_id(db, Path(file).as_uri()) for file in work.files if Path(file).is_absolute()]
+        attached[address] = [f"{SCHEME}{source_id}" for source_id in ids if source_id]
+    for address, files in attached.items():  # a bibliography knows more than a PDF says itself
+        for file in filter(own.__contains__, files):
+            own[address] = own[address].merged(own[file])
+    described = {file for files in attached.values() for file in files}
+    return merge_works(
+        ([address, *attached[address]], work) for address, work in own.items() if address not in described
+    )
 
 
 def addresses_of_works(db: sqlite3.Connection, cited: Iterable[str]) -> list[str]:
@@ -38,14 +44,24 @@ def addresses_of_works(db: sqlite3.Connection, cited: Iterable[str]) -> list[str
     ]
 
 
-def cited_works(db: sqlite3.Connection, markdown: str) -> dict[int, Work]:
+def cited_works(
+    db: sqlite3.Connection, markdown: str, load_evidence: Callable[[Collection[str]], Evidence]
+) -> dict[int, Work]:
     """Return the works in a text's list of sources by number, each with a unique citation key.
 
     A source without a known work is a work with its address and the title that is listed or else known. Numbers of one
-    work share a key.
+    work share a key. The note of a work says if the run has read none of its addresses, as `load_evidence` finds.
     """
-    known = {name: work for addresses, work in all_works(db) for name in (work.doi, work.arxiv_id, *addresses) if name}
+    known: dict[str, tuple[list[str], Work]] = {}
+    ambiguous = {""}  # such as the DOI of a book that its chapters have
+    for addresses, work in all_works(db):
+        names = {work.doi, work.arxiv_id, *addresses}
+        ambiguous |= names & known.keys()
+        known |= dict.fromkeys(names, (addresses, work))
+    for name in ambiguous:
+        known.pop(name, None)
     cited: dict[int, Work] = {}
+    places: list[tuple[set[str], Work]] = []
     for number, source in listed_sources(markdown).items():
         title = source.title
         if title == source.address:
@@ -54,9 +70,15 @@ def cited_works(db: sqlite3.Connection, markdown: str) -> dict[int, Work]:
         item = {"type": "document", "title": title, "DOI": find_doi(source.address)}
         if not source.address.startswith(SCHEME):
             item |= {"type": "webpage", "URL": source.address}
-        cited[number] = next((known[name] for name in _names(source.address) if name in known), Work.of(item))
+        found = (known[name] for name in _names(source.address) if name in known)
+        addresses, cited[number] = next(found, ([], Work.of(item)))
+        places.append(({source.address, *addresses}, cited[number]))
+    evidence = load_evidence({address for addresses, _ in places for address in addresses})
+    read = [work for addresses, work in places if not all(map(evidence.is_unread, addresses))]
     unique = unique_works(cited)
-    keyed = with_keys(unique)
+    noted = (Work({**work.item, "note": f"{work.item.get('note', '')} {NOT_READ}".strip()}) for work in unique)
+    marked = (new.with_custom(is_unread=True) for new in noted)
+    keyed = with_keys(work if work in read else new for work, new in zip(unique, marked, strict=True))
     return {number: keyed[unique.index(work)] for number, work in cited.items()}
 
 

@@ -22,35 +22,68 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
+from typing import Any
 
-from artifactflow_nb.core.language import ENGLISH, Texts
-from artifactflow_nb.core.text.format import clip
+from artifactflow_nb.core.language import EnglishText, translate
+from artifactflow_nb.core.text.format import clip, translate_count
 from artifactflow_nb.core.text.formulas import formula_at
 from artifactflow_nb.core.text.markdown import escape
-from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
+from artifactflow_nb.sources.values import Evidence
 
 ENTRY = re.compile(
-    r"^[ ]{0,3}(?:[-*][ ]+)?\[?(\d{1,3})[\].)]+:?[ ]+(.{0,300}?)[\s—–:|(<\]]*((?:local:|https?://)[^\s<>\"'`]+)",
+    r"^[ ]{0,3}(?:[-*|>][ ]+)?[*_]{0,2}[\[(]?(\d{1,3})"
+    r"(?:\\?[\].)]+[*_]{0,2}:?[*_]{0,2}[ ]+|\]?[ ]+\|[ ]+|[\]、．](?![(\[]))"
+    r"(.{0,300}?)(?:[\s—–:|(<\]，：（*-]|\b(?:URL|DOI|Link|Address|Available at|网址|链接)[:：]){0,60}"
+    r"((?:local:|https?://)[^\s<>\"'`]+)",
     re.MULTILINE,
 )
-"""An entry of a list of sources with number, title and address: `1. Title: https://...`, `[1] Title (local:...)`."""
-MARK = re.compile(r"\[(?P<numbers>\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9})\](?!\()")
+"""An entry of a list of sources with number, title and address: `1. Title: https://...`, `[1] Title (local:...)`.
+
+The number may be bold or in a column of a table.
+"""
+_ONE_SHOWN: EnglishText = "{n} of {sources} was only seen in search results"
+_SEVERAL_SHOWN: EnglishText = "{n:,} of {sources} were only seen in search results"
+_NUMBERS = r"\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9}"
+MARK = re.compile(rf"\[(?P<numbers>{_NUMBERS})\](?!\()")
 _MARK_OR_ADDRESS = re.compile(rf"{MARK.pattern}|local:[^\s<>\"'`]+")
 _MARK_OR_ANY_ADDRESS = re.compile(rf"{MARK.pattern}|(?:local:|https?://)[^\s<>\"'`]+")
+_SOURCE = (
+    r"(?:\^|#|(?:sources?|citations?|refs?\.?|references?|docs?|documents?|web ?pages?|来源|來源|网页|文献)[ :：]{0,2})"
+)
+_AND = r"(?:[,;–，、；&-]|\band\b|和)"
+_BRACKETED = re.compile(
+    rf"(?:【|［|〔|(?P<double>\[(?=\[))?\\?\[){_SOURCE}?(?P<numbers>\d{{1,3}}(?:\s?{_AND}\s?{_SOURCE}?\d{{1,3}}){{0,9}})"
+    r"\^?(?:†[^】\]\n]{0,40})?(?:】|］|〕|\\?\](?(double)\]))"
+    r"(?:(?<=\])\((?:(?P<link>(?:local:|https?://)[^\s()]*)|#[^\s()]{0,40})\)|(?<=\^\d\]|\d\d\]):(?=[ ]))?",
+    re.IGNORECASE,
+)
+_FOREIGN = re.compile(
+    rf"[【［〔¹²³⁰⁴-⁹]|\[{_SOURCE}\d|\[\[\d|\\\[\d|\d\]\((?:local|http|#)|\d\s?(?:[，、；&]|\band\b|和)\s?\d|<sup>",
+    re.IGNORECASE,
+)
+_RAISED = re.compile(
+    rf"(?:(?<=[^\W\d_]{{3}})|(?<=[.,;:!?)”’\"。，；！？]))(?:<sup>({_NUMBERS})</sup>|([⁰¹²³⁴-⁹]{{1,3}}))"
+)
+"""Citations in the forms of models: `【1†L3】`, `[^1^]`, `[citation:1]`, `[[1]](https://...)`; `<sup>1</sup>`, `¹`."""
 _LINK = 'target="_blank" rel="noopener noreferrer nofollow"'
 _HEADING = re.compile(
     r"^ {0,3}(?:(#{1,6})[ ]+(\S.*)|\*\*([^*\n]+)\*\*[:：]?[ ]*|(\S[^\n]{0,40})[:：][ ]*)$", re.MULTILINE
 )
 """A heading, also as a line in bold or with a colon at its end."""
 SOURCES_HEADING = re.compile(
-    r"(?:\d+[.)]? )?(?:(?:list of )?sources?|references?|bibliography|works cited|literature|further reading|footnotes)"
+    r"\W*(?:\d+[.)]? )?(?:(?:list of )?sources?|references?|bibliography|works cited|literature|further reading"
+    r"|footnotes|citations|quellen(?:verzeichnis)?|literatur(?:verzeichnis)?|r[ée]f[ée]rences|fuentes|referencias|fonti|fontes"
+    r"|referências|bibliogra\w+|bronnen|źródła|kaynak\w+|источники|(?:список )?литератур[аы]|出典|출처"
+    r"|참고 ?(?:문헌|자료))"
     r"(?: (?:cited|read|used))?|(?:资料|資料|信息)?[来來]源|(?:参考|參考)(?:文献|文獻|资料|資料|来源)?|引用",
     re.IGNORECASE,
 )
 """The name of a list of sources."""
 _SOURCES_WORD = re.compile(
-    r"source|reference|bibliogra|litera|links|reading|[来來]源|[参參]考|文[献獻]|引用", re.IGNORECASE
+    r"source|r[ée]f[ée]rence|bibliogra|litera|links|reading|quelle|citation|fuente|fonti|fontes|referê|referencia|bronnen"
+    r"|źród|kaynak|источник|литератур|[来來]源|[参參]考|文[献獻]|引用|出典|출처|참고",
+    re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"^ {0,3}(?:[-*][ ]+)?\d{1,3}[.)]+:?[ ]", re.MULTILINE)
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
@@ -58,6 +91,9 @@ _BLOCKS = frozenset({"p", "li", "blockquote", "td", "th", "h1", "h2", "h3", "h4"
 _UNCITED = frozenset({"a", "code", "math", "pre"})
 """Elements in which `[1]` is not a citation."""
 _MARKUP = re.compile(r"[*_`\\\[\]]")
+_TITLE_END = re.compile(r"[\s,;:，；：、]+(?=[\"”’»]?\Z)")
+_PASSAGE_MARKUP = re.compile(r"\*\*|`+|!?\[([^\]\n]{0,300})\]\([^)\s]{0,300}\)|[ ]?\|[ ]?(?:[:-]{2,}[: |-]*)?")
+"""Markup of Markdown that a passage leaves out; group 1 is the text of a link."""
 _WORD = re.compile(r"[^\W_]{3,}|[\u4e00-\u9fff]")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 _PAGE = re.compile(r"p(?:age)?-?(\d+)\Z")
@@ -125,7 +161,7 @@ def listed_sources(markdown: str) -> dict[int, ListedSource]:
     listed: dict[int, ListedSource] = {}
     for match in source_entries(markdown):
         number, address = int(match[1]), entry_address(match)
-        title = " ".join(_MARKUP.sub("", match[2]).split()) or address
+        title = _TITLE_END.sub("", " ".join(_MARKUP.sub("", match[2]).split())) or address
         listed.setdefault(number, ListedSource(number, title, address))
     return listed
 
@@ -135,21 +171,33 @@ def addresses_of(markdown: str) -> list[str]:
     return [source.address for source in listed_sources(markdown).values()]
 
 
-def unread_sentence(cited: Collection[str], evidence: Evidence, texts: Texts = ENGLISH) -> str:
-    """Write `2 of 3 cited sources were not read by this run.`; empty if none is certainly unread.
+def unread_sentence(cited: Collection[str], evidence: Evidence) -> str:
+    """Write `5 of 7 cited sources were only seen in search results, 1 was not read at all`.
 
-    Unread sources whose passages were in search results are counted in a separate sentence.
+    It is empty if none is certainly unread, and has only one of the counts if the other is zero.
     """
     unread = [address for address in cited if evidence.is_unread(address)]
     n_shown = sum(bool(evidence.snippet(address)) for address in unread)
-    sources = texts.count(len(cited), "n_cited_sources")
-    counts = (("unread_one", "unread_some", len(unread) - n_shown), ("only_found_one", "only_found_some", n_shown))
-    return " ".join(texts(single if n == 1 else several, n=n, sources=sources) for single, several, n in counts if n)
+    n_unseen = len(unread) - n_shown
+    parts: dict[str, Any] = {"sources": translate_count(len(cited), "cited source"), "n": n_shown, "m": n_unseen}
+    is_first, is_second = n_shown == 1, n_unseen == 1
+    if not n_shown:
+        none: EnglishText = (
+            "{m} of {sources} was not read by this run."
+            if is_second
+            else "{m:,} of {sources} were not read by this run."
+        )
+        return translate(none, **parts) if unread else ""
+    shown = translate(_ONE_SHOWN if is_first else _SEVERAL_SHOWN, **parts)
+    if not n_unseen:
+        return translate("{shown}.", shown=shown)
+    unseen: EnglishText = "{shown}, {m} was not read at all." if is_second else "{shown}, {m:,} were not read at all."
+    return translate(unseen, shown=shown, **parts)
 
 
 def entry_address(entry: re.Match[str]) -> str:
     """Return the address in a match of `ENTRY`, without the punctuation after it."""
-    return entry[3].rstrip(".,;:!?)]")
+    return entry[3].rstrip(".,;:!?)]。，；：）】")
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +215,6 @@ class Citations:
     evidence: Evidence = field(default_factory=Evidence)
     link: Callable[[str], str] = lambda address: address if address.startswith("http") else ""
     page_button: Callable[[str, str], str] = lambda _address, _passage: ""
-    texts: Texts = ENGLISH
 
     def __post_init__(self) -> None:
         """Cache converted blocks, because a streaming view converts them with each update."""
@@ -204,50 +251,52 @@ class Citations:
         for mark in _MARK_OR_ADDRESS.finditer(text):
             before = text[end : mark.start()]
             statement += before
-            is_mark = mark[1] is not None
-            piece = self._citation(mark, html.unescape(statement)) if is_mark else self._file_link(mark[0])
+            piece = mark[0]
+            if mark[1] is not None:
+                numbers, claim = dict.fromkeys(cited_numbers(mark[1])), html.unescape(statement)
+                if all(number in self.listed for number in numbers):
+                    piece = "".join(self._mark_html(self.listed[number], claim) for number in numbers) or piece
+            elif link := self.link(html.unescape(piece).rstrip(".,;:!?)]")):  # the file of a local source
+                piece = f'<a href="{escape(link)}" {_LINK}>{piece}</a>'
             pieces += [before, piece]
             end = mark.end()
         return "".join([*pieces, text[end:]]), statement + text[end:]
 
-    def _file_link(self, address: str) -> str:
-        """Return the HTML of a link to the file of a local source; without a file, the address itself."""
-        link = self.link(html.unescape(address).rstrip(".,;:!?)]"))
-        return f'<a href="{escape(link)}" {_LINK}>{address}</a>' if link else address
-
-    def _citation(self, mark: re.Match[str], statement: str) -> str:
-        numbers = cited_numbers(mark[1])
-        if not numbers or any(number not in self.listed for number in numbers):
-            return mark[0]
-        return "".join(self._mark_html(self.listed[number], statement) for number in dict.fromkeys(numbers))
-
     def _mark_html(self, source: ListedSource, statement: str) -> str:
-        texts, parts = self.texts, [f"<b>{escape(source.title)}</b>"]
+        parts = [f"<b>{escape(source.title)}</b>"]
         section = source.address.partition("#")[2] if source.title != source.address else ""
         is_unread, snippet = self.evidence.is_unread(source.address), self.evidence.snippet(source.address)
         if source.address.startswith("local:") and section:
             page = _PAGE.match(section)
-            place = texts("cited_page", page=page[1]) if page else texts("cited_section", section=escape(section))
+            place = translate("Section {section}", section=escape(section))
+            if page:
+                place = translate("Page {page}", page=page[1])
             parts.append(f"<small>{place}</small>")
         if is_unread:
-            shown = f" {texts('cited_snippet')}" if snippet else ""
-            parts.append(f"<small>{texts('cited_unread')}{shown}</small>")
+            note = translate("This run has not read this source.")
+            note += f" {translate('A search showed this of it:')}" if snippet else ""
+            parts.append(f"<small>{note}</small>")
             parts += [f"<q>{escape(snippet)}</q>"] if snippet else []
         elif text := self.evidence.text(source.address):
-            before, quoted, after = find_passage(statement, text)
+            passage = find_passage(statement, text)
+            before, quoted, after = (
+                _PASSAGE_MARKUP.sub(lambda mark: mark[1] or (" · " if "|" in mark[0] else ""), part).strip(" ·")
+                for part in passage
+            )
             words = f"<mark>{escape(quoted)}</mark>" if quoted else ""
             parts.append(f"<q>{' '.join(filter(None, [escape(before), words, escape(after)]))}</q>")
             if source.address.startswith("local:") and _PDF_PAGE.match(section):
                 parts.append(self.page_button(source.address, quoted or before))
         if link := self.link(source.address):
-            opening = texts("cited_open")
-            parts.append(f'<a href="{escape(link)}" {_LINK}>{opening}</a>')
+            parts.append(f'<a href="{escape(link)}" {_LINK}>{translate("Open the source")}</a>')
         elif source.title != source.address:
             parts.append(f"<small>{escape(source.address)}</small>")
         mark = f"[{source.number}] {source.title}"
         name = mark
         if is_unread:
-            name = texts("cited_mark_found" if snippet else "cited_mark_unread", mark=mark)
+            name = translate(
+                "{mark}, seen in search results only" if snippet else "{mark}, not read by this run", mark=mark
+            )
         css = "af-cite-mark af-cite-unread" if is_unread else "af-cite-mark"
         return (
             f'<span class="af-cite"><span class="{css}" tabindex="0" role="button" aria-label="{escape(name)}">'
@@ -319,18 +368,50 @@ _CODE_OR_FORMULA = re.compile(
     r"|(?P<formula>\$|\\[(\[])",
     re.MULTILINE | re.DOTALL,
 )
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _REST_OF_ENTRY = re.compile(r".*(?:\n[ \t]{2,}\S.*)*\n?")
 _MARK = MARK.pattern.replace("(?P<numbers>", "(?:")
 _MARKS = re.compile(rf"{_MARK}(?:[ ]?{_MARK})*")
 
 
+def _with_plain_marks(markdown: str) -> str:
+    """Write the citations of listed sources as `[1]`, in whatever form a model has written them."""
+    if not _FOREIGN.search(markdown):
+        return markdown
+
+    def convert(text: str, form: re.Pattern[str], listed: Mapping[int, ListedSource] | None) -> str:
+        literal = list(_code_and_formulas(text))
+
+        def plain(mark: re.Match[str]) -> str:
+            numbers = (mark[1] or mark[2]).translate(_SUPERSCRIPTS) if form is _RAISED else mark["numbers"]
+            if not re.fullmatch(_NUMBERS, numbers):
+                numbers = ", ".join(re.findall(r"\d+(?:\s?[–-]\s?\d+)?", numbers))
+            cited = cited_numbers(numbers)
+            link = mark["link"] if form is _BRACKETED else None
+            if mark.span() not in literal and _is_within(mark.start(), literal):
+                return mark[0]
+            if listed is not None and not all(number in listed for number in cited):
+                return mark[0]
+            return mark[0] if link and (not listed or listed[cited[0]].address != link) else f"[{numbers}]"
+
+        return form.sub(plain, text)
+
+    listed = listed_sources(convert(markdown, _BRACKETED, None))
+    if not listed:
+        return markdown
+    plain = convert(markdown, _BRACKETED, listed)
+    entries = [entry.span() for entry in source_entries(plain)]
+    is_cited = any(not _is_within(mark.start(), entries) for mark in MARK.finditer(plain))
+    return plain if is_cited else convert(plain, _RAISED, listed)
+
+
 def renumber_sources(markdown: str) -> str:
     """Give each address in a report's list of sources one number, and number the list from 1 in its order.
 
-    The first entry of an address remains. Citations in code and formulas are not changed. A report with ambiguous
-    citations is returned unchanged: two entries with one number have different addresses, or a cited number is not
-    listed.
+    Citations become `[1]`, and the first entry of an address remains; code and formulas are not changed. If citations
+    are ambiguous, the numbers stay: two entries with one number differ in address, or a cited number is not listed.
     """
+    markdown = _with_plain_marks(markdown)
     literal = list(_code_and_formulas(markdown))
     entries = source_entries(markdown)
     addresses: dict[int, str] = {}

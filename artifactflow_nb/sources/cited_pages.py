@@ -66,13 +66,13 @@ def page_picture(path: Path, number: int, passage: str = "") -> bytes:
 def _boxes(text_page: Any, passage: str) -> Iterator[tuple[float, float, float, float]]:
     """Return the boxes (left, top, right, bottom) of a passage in points; y grows upwards."""
     raw = import_library("pypdfium2.raw", "a PDF")
-    text = str(text_page.get_text_range())
+    # By the characters of the page: the text of the page has others, two for one beyond the basic plane, for example.
+    text = [chr(raw.FPDFText_GetUnicode(text_page, index)) for index in range(text_page.count_chars())]
     places = [place for place, letter in enumerate(text) if letter.isalnum()]
     letters = "".join(text[place].casefold()[:1] for place in places)
     values = [ctypes.c_double() for _ in range(4)]
     for start, end in _find(letters, passage.split()):
-        first = raw.FPDFText_GetCharIndexFromTextIndex(text_page, places[start])
-        last = raw.FPDFText_GetCharIndexFromTextIndex(text_page, places[end - 1])
+        first, last = places[start], places[end - 1]
         for index in range(raw.FPDFText_CountRects(text_page, first, last - first + 1)):
             raw.FPDFText_GetRect(text_page, index, *map(ctypes.byref, values))
             left, top, right, bottom = (value.value for value in values)

@@ -48,11 +48,6 @@ def _gap_note(n_chars: int) -> str:
     return f"\n\n[... {n_chars:,} characters left out ...]\n\n"
 
 
-def original_length(text: str) -> int:
-    """Return the length in characters of the text from which this excerpt was made."""
-    return len(text) + sum(int(count.replace(",", "")) for count in _GAP.findall(text))
-
-
 def is_excerpt_of(part: str, text: str) -> bool:
     """Whether all pieces of an excerpt occur in a text, in order; one without omissions must be the whole text."""
     pieces = [piece.strip() for piece in _GAP.split(part)[::2]]  # every second one is a number of omitted characters

@@ -2,13 +2,12 @@
 
 import io
 import tokenize
-import unicodedata
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import PurePath
 
 from artifactflow_nb.sources.formats.bibliography import Bibliography, read_bibtex, read_csl, read_ris, read_zotero
-from artifactflow_nb.sources.formats.charset import decode_body
+from artifactflow_nb.sources.formats.charset import decode_text
 from artifactflow_nb.sources.formats.code import split_by_cells, split_by_definitions
 from artifactflow_nb.sources.formats.html import read_page, read_plain_page
 from artifactflow_nb.sources.formats.markdown import split_by_headings, split_by_underlines, split_plain_text
@@ -20,7 +19,6 @@ from artifactflow_nb.sources.formats.sections import (
     DocumentSection,
     ExtractedDocument,
     Extractor,
-    UnreadableFile,
     is_installed,
     name_slug,
     title_from_path,
@@ -35,10 +33,6 @@ FILE_SUFFIXES = (*SUFFIXES, ".json")
 """The kinds that are read if a single file is added: most JSON files are not bibliographies."""
 
 _TEXT_BYTES, _DATABASE_BYTES = 10_000_000, 1_000_000_000
-_CHECKED_CHARS = 4096  # the first characters decide whether a file is text
-_NON_TEXT = frozenset({"Cc", "Cn", "Co"})  # control, unassigned and private characters
-_MAX_NON_TEXT_SHARE = 0.02
-_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
 def extractors() -> Mapping[str, Extractor]:
@@ -77,20 +71,6 @@ def extractors() -> Mapping[str, Extractor]:
     }
 
 
-def decode_text(data: bytes, charset: str = "") -> str:
-    """Decode bytes and normalise line ends; `UnreadableFile` for binary data."""
-    if b"\0" in data and not data.startswith(_WIDE_MARKS):
-        raise UnreadableFile("is binary, not text")
-    text = decode_body(data, charset)
-    sample = text[:_CHECKED_CHARS]
-    # Escape is allowed: logs with colours are text.
-    unusual = {*sample} if not sample.replace("\n", "").isprintable() else ()  # most texts have none
-    non_text = [c for c in unusual if unicodedata.category(c) in _NON_TEXT and not c.isspace() and c != "\x1b"]
-    if sum(map(sample.count, (*non_text, "\ufffd"))) > _MAX_NON_TEXT_SHARE * len(sample):
-        raise UnreadableFile("is binary, not text")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def _python(data: bytes, path: PurePath) -> ExtractedDocument:
     try:
         charset = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
@@ -100,10 +80,12 @@ def _python(data: bytes, path: PurePath) -> ExtractedDocument:
 
 
 def _word(data: bytes, path: PurePath) -> ExtractedDocument:
-    """Extract a Word document, with a section for each heading."""
+    """Extract a Word document, with a section for each heading, and one for headers and footers."""
     document = read_word(data)
-    sections = split_by_headings(document.text, path)
-    return ExtractedDocument(document.title or sections.title, sections.sections)
+    body = split_by_headings(document.text, path)
+    margins = DocumentSection("header-and-footer", "Header and footer", document.margins)
+    sections = (*body.sections, margins) if document.margins else body.sections
+    return ExtractedDocument(document.title or body.title, sections, document.omitted)
 
 
 def _bibliography(read: Callable[[str], Bibliography], data: bytes, path: PurePath) -> ExtractedDocument:

@@ -41,7 +41,7 @@ from artifactflow_nb.sources.scanner import (
 )
 from artifactflow_nb.sources.values import ProgressCallback, SkippedFile
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.migrations import to_microseconds
+from artifactflow_nb.store.schema import to_microseconds
 
 _REMOVALS_PER_WRITE = 50
 
@@ -51,7 +51,7 @@ class IndexCounts:
     """The results of indexing.
 
     Attributes:
-        skipped: Files that were not read, or not completely.
+        skipped: Files that were not read.
     """
 
     added: int = 0
@@ -94,15 +94,13 @@ class Indexer:
                 outcomes = await asyncio.to_thread(self._read, batch, known, kinds, pool, stopped)
                 await self._store(root, outcomes, known)
                 for file, outcome in zip(batch, outcomes, strict=True):
-                    is_known, skipped = file.uri in known, ""
+                    is_known = file.uri in known
                     if isinstance(outcome, RejectedFile):
                         counts.removed += is_known
-                        skipped = outcome.reason
+                        counts.skipped.append(SkippedFile(display_path(file), outcome.reason))
                     elif isinstance(outcome, PreparedDocument):
                         counts.added += not is_known
                         counts.changed += is_known
-                        skipped = f"is incomplete: {outcome.truncation}" if outcome.truncation else ""
-                    counts.skipped += [SkippedFile(display_path(file), skipped)] if skipped else []
                 done += len(batch)
                 if progress is not None:
                     progress(done, len(files), display_path(batch[-1]))

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from artifactflow_nb.core.clock_ids import Clock
-from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.errors import NotFound, UsageError, brief
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources import rows as source_rows
 from artifactflow_nb.sources.extract import FILE_SUFFIXES, SUFFIXES, extractors
@@ -41,7 +41,7 @@ from artifactflow_nb.sources.values import (
 from artifactflow_nb.sources.vector_search import Embedder, VectorSearch
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.faults import store_error
-from artifactflow_nb.store.migrations import to_microseconds
+from artifactflow_nb.store.schema import to_microseconds
 
 __all__ = ["PYTHON_REFERENCE", "SCHEME", "SourceManager"]
 
@@ -229,7 +229,7 @@ class SourceManager:
             nearest = await self._database.read(lambda db: source_rows.nearest_addresses(db, source_id, anchor))
             advice = f"The nearest addresses are {', '.join(nearest)}." if nearest else "No source is indexed yet."
             reason = " Its file was changed or removed since it was indexed." if changed else ""
-            raise NotFound(f"There is no source section {address!r}.{reason} {advice}")
+            raise NotFound(f"There is no source section {brief(address)}.{reason} {advice}")
         return SourceSection(
             source_rows.section_address(source_id, anchor), _title(row["about"], row["title"]), row["text"]
         )

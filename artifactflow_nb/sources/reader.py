@@ -5,7 +5,6 @@ ago may change again within the same tick of the file system's clock, so it is r
 """
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,10 +19,11 @@ from artifactflow_nb.sources.formats.sections import (
     Extractor,
     LibraryMissing,
     UnreadableFile,
+    side_files,
 )
-from artifactflow_nb.sources.scanner import FoundFile, printable_path
+from artifactflow_nb.sources.scanner import FoundFile, printable_path, stat_file
 
-INDEX_VERSION = 5  # increased when sections or terms are made differently, so that all files are indexed again
+INDEX_VERSION = 7  # increased when sections or terms are made differently, so that all files are indexed again
 
 _UNSETTLED_NS = 2_000_000_000
 _BATCH_FILES, _BATCH_BYTES = 32, 256 * 1024  # of one transaction: 20 to 40 ms of the store's only writer
@@ -48,7 +48,7 @@ class PreparedDocument:
         preferred_id: The path below its folder, from which its id is derived.
         size: Size of the file in bytes; None if size and time might not reveal a later change.
         mtime_ns: Modification time of the file; None together with the size.
-        truncation: Description of the part that was not read; empty for a complete document.
+        omitted: The parts that are not in its sections, as in `ExtractedDocument`.
         works: The works that it is or lists, by anchor, as in `ExtractedDocument`.
     """
 
@@ -61,7 +61,7 @@ class PreparedDocument:
     sections: tuple[text_index.PreparedSection, ...]
     size: int | None = None
     mtime_ns: int | None = None
-    truncation: str = ""
+    omitted: str = ""
     works: tuple[tuple[str, Work], ...] = ()
 
     @property
@@ -135,11 +135,13 @@ def read_file(
             size_mb, max_mb = file.size / 1e6, extractor.max_bytes / 1e6
             raise UnreadableFile(f"is too large: {size_mb:,.1f} MB, and at most {max_mb:g} MB are read of its kind")
         with open_regular(file.path) as opened:
-            stat = os.fstat(opened.fileno())
+            state = stat_file(file.path, file.uri, file.relative)
             data = opened.read(extractor.max_bytes)
-        is_settled = is_mtime_settled(stat.st_mtime_ns)
-        size, mtime_ns = (stat.st_size, stat.st_mtime_ns) if is_settled else (None, None)
-        digest = hashlib.sha256(data).hexdigest()
+        size, mtime_ns = (state.size, state.mtime_ns) if is_mtime_settled(state.mtime_ns) else (None, None)
+        content = hashlib.sha256(data)
+        for side in side_files(file.path):
+            content.update(side.read_bytes())
+        digest = content.hexdigest()
         if known is not None and (known.sha256, known.extractor) == (digest, name):
             return UnchangedFile(file.uri, size, mtime_ns)
         if not data.strip():
@@ -161,7 +163,7 @@ def read_file(
     sections = tuple(text_index.prepare(document))
     return PreparedDocument(
         file.uri, file.relative, document.title, extractor.media_type, name, digest, sections, size, mtime_ns,
-        document.truncation, document.works,
+        document.omitted, document.works,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from artifactflow_nb.sources.formats.sections import name_slug, unused_name
 from artifactflow_nb.sources.reader import IndexedFile, PreparedDocument, UnchangedFile
 from artifactflow_nb.sources.values import Source
 from artifactflow_nb.store.encoding import insert, to_json
-from artifactflow_nb.store.migrations import from_microseconds
+from artifactflow_nb.store.schema import from_microseconds
 
 SCHEME = "local:"
 _MAX_NEAREST = 5
@@ -37,6 +37,7 @@ def source_from_row(row: sqlite3.Row) -> Source:
         from_microseconds(row["fetched_at"]),
         row["media_type"],
         row["n_chars"],
+        row["omitted"],
     )
 
 
@@ -99,17 +100,11 @@ def _folder_parameters(root: Path) -> tuple[str, str, str]:
 
 
 def unused_root_name(db: sqlite3.Connection, root: Path) -> str:
-    """Return the first part of a folder's source ids: its name, with a number if the name is in use.
-
-    Release 0.1.0 wrote names in lower case. A folder indexed by it keeps that first part, also for new files.
-    """
+    """Return the first part of a folder's source ids: its name, with a number if the name is in use."""
     part = "substr(source_id, 1, instr(source_id || '/', '/') - 1)"
     sql = f"SELECT DISTINCT {part} AS name, {_AT_OR_BELOW} AS is_own FROM sources"  # noqa: S608 - the same
-    rows = db.execute(sql, _folder_parameters(root)).fetchall()
-    others = {row["name"] for row in rows if not row["is_own"]}
-    own = {row["name"] for row in rows if row["is_own"]} - others
-    name = name_slug(root.name, "folder")
-    return unused_name(name.lower() if name.lower() in own else name, others.__contains__)
+    others = {row["name"] for row in db.execute(sql, _folder_parameters(root)) if not row["is_own"]}
+    return unused_name(name_slug(root.name, "folder"), others.__contains__)
 
 
 def shortest_scope(name: str, source_ids: Iterable[str]) -> tuple[str, ...]:
@@ -170,6 +165,7 @@ def replace_source(db: sqlite3.Connection, document: PreparedDocument, source_id
         "media_type": document.media_type,
         "sha256": document.sha256,
         "n_chars": document.n_chars,
+        "omitted": document.omitted,
         "extractor": document.extractor,
         "size": document.size,
         "mtime_ns": document.mtime_ns,

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from artifactflow_nb.core.local_files import check_regular, reason
-from artifactflow_nb.errors import UsageError
-from artifactflow_nb.sources.formats.sections import ZOTERO_FILE
+from artifactflow_nb.core.local_files import absolute_path, check_regular, reason
+from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.sources.formats.sections import ZOTERO_FILE, side_files
 from artifactflow_nb.sources.values import SkippedFile
 
 _IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
@@ -70,11 +70,11 @@ def scan_folder(path: str | Path, kinds: Collection[str], file_kinds: Collection
     Errors: `UsageError` for a path that does not exist, a file with another suffix and a folder that cannot be listed.
     """
     try:
-        root = Path(path).expanduser().resolve()
+        root = absolute_path(path).resolve()
         is_there = root.exists()
     except (OSError, ValueError, RuntimeError) as error:
         raise UsageError(
-            f"{str(path)!r} cannot be read: {reason(error)}. Pass the path of a folder or of a file."
+            f"{brief(str(path))} cannot be read: {reason(error)}. Pass the path of a folder or of a file."
         ) from None
     if not is_there:
         raise UsageError(f"The folder {root} does not exist. Pass the path of a folder or of a file.")
@@ -99,11 +99,13 @@ def scan_folder(path: str | Path, kinds: Collection[str], file_kinds: Collection
 
 
 def stat_file(path: Path, uri: str, relative: PurePosixPath) -> FoundFile:
-    """Return the current state of a file; `OSError` if it is missing or not a regular file."""
+    """Return the current state of a file and of its side files; `OSError` if it is missing or not a regular file."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):  # opening a pipe or a device may block forever
         raise OSError(errno.EINVAL, "is not a file", str(path))
-    return FoundFile(path, relative, uri, status.st_size, status.st_mtime_ns)
+    states = [status, *(side.stat() for side in side_files(path))]
+    size, mtime_ns = sum(state.st_size for state in states), max(state.st_mtime_ns for state in states)
+    return FoundFile(path, relative, uri, size, mtime_ns)
 
 
 def scan_root(path: Path, source_id: str) -> Path:

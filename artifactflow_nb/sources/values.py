@@ -1,11 +1,12 @@
 """Public values of local sources: sources, results of indexing, hits and sections."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import count, format_local_time
+from artifactflow_nb.core.text.format import count
 
 ProgressCallback = Callable[[int, int, str], object]
 """Called while files are indexed with the number of finished files, the total and the path of the last file."""
@@ -15,7 +16,7 @@ _MAX_KINDS_IN_MESSAGE = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Source(CardMixin):
+class Source:
     """An indexed file, or the language reference.
 
     Attributes:
@@ -25,6 +26,7 @@ class Source(CardMixin):
         fetched_at: Time of indexing, in UTC.
         media_type: `text/markdown`, `text/plain`, `text/html`, `application/pdf`, ...
         n_chars: Length of its text in characters.
+        omitted: The parts of its file that are not indexed, such as `2 pictures`; empty for a whole file.
     """
 
     source_id: str
@@ -33,21 +35,12 @@ class Source(CardMixin):
     fetched_at: datetime
     media_type: str
     n_chars: int
-
-    def _card(self) -> Card:
-        rows: CardRows = [
-            ("source_id", Code(self.source_id)),
-            ("from", self.uri),
-            ("kind", self.media_type),
-            ("characters", self.n_chars),
-            ("indexed", format_local_time(self.fetched_at)),
-        ]
-        return Card("Source", self.title, rows)
+    omitted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
-    """A file that was not read, or not completely; path and reason form a sentence: `a.md is empty`."""
+    """A file that was not read; path and reason form a sentence: `a.md is empty`."""
 
     path: str
     reason: str
@@ -62,12 +55,12 @@ class IndexingResult(CardMixin):
 
     Attributes:
         folder: Absolute path of the folder.
-        sources: The current sources of the folder, by id.
+        sources: The current sources of the folder, by id; `omitted` of each says what is left out.
         added: Number of new sources.
         changed: Number of changed sources.
         unchanged: Number of unchanged sources.
         removed: Number of sources whose files are missing or no longer readable.
-        skipped: Files that were not read, or not completely, by path.
+        skipped: Files that were not read, by path.
         scope: The scope that limits a search to this folder: `<name>/` for an id prefix, and single ids.
         unsupported: Number of files that are not read because of their kind, by suffix ("" without one).
     """
@@ -87,11 +80,18 @@ class IndexingResult(CardMixin):
         """The ids of the sources."""
         return tuple(source.source_id for source in self.sources)
 
+    @property
+    def omitted(self) -> dict[str, str]:
+        """The parts of files that are not indexed, by source id: `{"notes/a.docx": "2 pictures"}`."""
+        return {source.source_id: source.omitted for source in self.sources if source.omitted}
+
     def __repr__(self) -> str:
         counts = [f"{getattr(self, name):,} {name}" for name in ("added", "changed", "unchanged", "removed")]
         skipped = f", {len(self.skipped):,} skipped ({summarize_skipped(self.skipped)})" if self.skipped else ""
+        lines = [f"{source_id}: {parts}" for source_id, parts in self.omitted.items()]
+        omitted = f", {len(lines):,} incomplete ({_summarize(lines)})" if lines else ""
         others = f", {summarize_unsupported(self.unsupported)}" if self.unsupported else ""
-        return f"{count(len(self.sources), 'file')} of {self.folder}: {', '.join(counts)}{skipped}{others}"
+        return f"{count(len(self.sources), 'file')} of {self.folder}: {', '.join(counts)}{skipped}{omitted}{others}"
 
     def _card(self) -> Card:
         rows: CardRows = [(name, getattr(self, name)) for name in ("added", "changed", "unchanged", "removed")]
@@ -101,13 +101,20 @@ class IndexingResult(CardMixin):
         folds = [Details(count(len(sources), "source"), CardTable.from_rows(("title", "id", "characters"), sources))]
         if skipped:
             folds.append(Details(f"{len(skipped):,} skipped", CardTable.from_rows(("path", "reason"), skipped)))
+        if self.omitted:
+            parts = [(Code(source_id), text) for source_id, text in self.omitted.items()]
+            folds.append(Details(f"{len(parts):,} incomplete", CardTable.from_rows(("id", "left out"), parts)))
         return Card("Sources", self.folder, rows, folds)
 
 
 def summarize_skipped(skipped: Sequence[SkippedFile]) -> str:
     """List the first skipped files with their reasons."""
-    rest = ["..."] if len(skipped) > _MAX_SKIPPED_IN_MESSAGE else []
-    return "; ".join([*map(str, skipped[:_MAX_SKIPPED_IN_MESSAGE]), *rest])
+    return _summarize([str(file) for file in skipped])
+
+
+def _summarize(lines: Sequence[str]) -> str:
+    rest = ["..."] if len(lines) > _MAX_SKIPPED_IN_MESSAGE else []
+    return "; ".join([*lines[:_MAX_SKIPPED_IN_MESSAGE], *rest])
 
 
 def summarize_unsupported(unsupported: Mapping[str, int]) -> str:
@@ -150,3 +157,54 @@ class SourceSection:
     address: str
     title: str
     text: str
+
+
+NOT_READ = "This run has not read this source."
+
+_INSIGNIFICANT = re.compile(r"^https?://(?:www\.)?|/?(?:#.*)?$")
+"""Scheme, fragment and slash at the end of a web address, which do not change the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The texts of sources that a run has read or found.
+
+    Attributes:
+        texts: The texts of the sources that it read, by address.
+        snippets: Excerpts of sources in search results, by address.
+        named: Addresses in its question, or in results of tools other than search and fetch.
+        is_complete: True if `texts` has every source that it read; otherwise it may have read others.
+    """
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    snippets: Mapping[str, str] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
+    is_complete: bool = False
+
+    def text(self, address: str) -> str:
+        """Return the text of a source, or the part that was read; empty if it was not read."""
+        return _text_of(address, self.texts)
+
+    def snippet(self, address: str) -> str:
+        """Return the excerpt of a source in search results; empty if no search found it."""
+        return _text_of(address, self.snippets)
+
+    def is_unread(self, address: str) -> bool:
+        """Return whether the run has certainly not read a source."""
+        known = (*self.texts, *self.named)
+        return self.is_complete and not any(is_same_source(name, address) for name in known)
+
+
+def _text_of(address: str, texts: Mapping[str, str]) -> str:
+    if address in texts:
+        return texts[address]
+    return next((text for known, text in texts.items() if is_same_source(known, address)), "")
+
+
+def is_same_source(read: str, cited: str) -> bool:
+    """Return whether two addresses name the same web page, or a file and a section of it."""
+    if read == cited:
+        return True
+    if read.startswith("local:"):
+        return read.partition("#")[0] == cited.partition("#")[0] and not ("#" in read and "#" in cited)
+    return _INSIGNIFICANT.sub("", read).lower() == _INSIGNIFICANT.sub("", cited).lower()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from artifactflow_nb.errors import ModelError, UsageError
+from artifactflow_nb.errors import ModelError, UsageError, brief
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources.index import IndexHit, PassageRanges
 from artifactflow_nb.sources.retrieval.scoring import fuse_ranks
@@ -294,7 +294,7 @@ class VectorSearch:
         model = self._embedder.name
         state = await self._database.read(load_state)
         if state is None or state.model != model:
-            raise UsageError(f"The sources have no vectors of {model!r}. Call wb.embed_sources() first.")
+            raise UsageError(f"The sources have no vectors of {brief(model)}. Call wb.embed_sources() first.")
         known = await self._database.read(partial(_known_items, n_queries=n_queries, scope=scope))
         if not known:
             raise UsageError(

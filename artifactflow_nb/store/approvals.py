@@ -5,7 +5,7 @@ dies. These rows, not the graph's checkpoint, determine which requests are open.
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,13 +14,13 @@ import orjson
 
 from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.events import MAIN_JOB
-from artifactflow_nb.core.text.format import format_time, storable_text
-from artifactflow_nb.errors import Conflict, NotFound
+from artifactflow_nb.core.text.format import format_local_time, storable_text
+from artifactflow_nb.errors import Conflict, NotFound, brief
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import insert, to_json, unpack_text
 from artifactflow_nb.store.metrics import LAST_TURN_SQL
-from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 from artifactflow_nb.store.runs import RUNNING, START_LOCK, WAITING, EventRow, StoredRun, insert_events
+from artifactflow_nb.store.schema import from_microseconds, to_microseconds
 
 _OLDEST_FIRST = (
     "a.asked_at, a.job_id, (SELECT position FROM tool_calls c WHERE c.tool_call_id = a.tool_call_id), a.rowid"
@@ -44,10 +44,15 @@ class RequestState:
 
 
 class ApprovalStore:
-    """Access to requests and decisions."""
+    """Access to requests and decisions.
+
+    Attributes:
+        counts_since: Returns the time from which standing decisions count; None for all.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.counts_since: Callable[[], datetime | None] = lambda: None
 
     async def create(
         self,
@@ -151,9 +156,12 @@ class ApprovalStore:
             "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ?1 AND a.decision IS NOT NULL "  # noqa: S608 - constants
             f"AND ((a.scope IN ('run', ?3) AND {_ROOT_RUN} = {_ROOT_RUN_OF.replace('?', '?2')}) OR a.scope = 'always' "
             f"OR (a.scope = 'conversation' AND {_CONVERSATION} = {_CONVERSATION_OF.replace('?', '?2')})) "
-            f"{about_hosts} ORDER BY a.decision_number DESC"
+            f"{about_hosts} AND a.decided_at >= ?4 ORDER BY a.decision_number DESC"
         )
-        rows = await self._database.fetch_all(sql, (request.tool, run.run_id, "once" if request.hosts else "run"))
+        since = self.counts_since()
+        earliest = 0 if since is None else to_microseconds(since)
+        scope = "once" if request.hosts else "run"
+        rows = await self._database.fetch_all(sql, (request.tool, run.run_id, scope, earliest))
         newest: list[Decision] = []
         for subject in request.hosts or ("",):
             row = next((row for row in rows if not subject or subject in row["hosts"].split()), None)
@@ -244,9 +252,7 @@ class ApprovalStore:
         """Return the gates of a run's last pause, each a list of request ids."""
         sql = "SELECT data_json FROM events WHERE run_id = ? AND event_type = 'complete' ORDER BY seq DESC LIMIT 1"
         row = await self._database.fetch_one(sql, (run_id,))
-        pause = {} if row is None else orjson.loads(unpack_text(row[0]))
-        single_gates = [[request_id] for request_id in pause.get("pending", ())]  # events of earlier versions
-        gates: list[list[str]] = pause.get("gates", single_gates)
+        gates: list[list[str]] = [] if row is None else orjson.loads(unpack_text(row[0])).get("gates", [])
         return gates
 
     async def open_requests(self, run_id: str | None = None) -> list[ApprovalRequest]:
@@ -273,7 +279,7 @@ def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
     ).fetchone()
     if row is None:
         raise NotFound(
-            f"There is no approval request {request_id!r} in this store. wb.pending() lists those that wait."
+            f"There is no approval request {brief(request_id)} in this store. wb.pending() lists those that wait."
         )
     return row
 
@@ -281,13 +287,15 @@ def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
 def _require_undecided(db: sqlite3.Connection, request_id: str, run_id: str | None) -> ApprovalRequest:
     row = _find(db, request_id)
     if run_id is not None and run_id not in {row["run_id"], row["parent_run_id"]}:
-        raise NotFound(f"The run {run_id!r} has no request {request_id!r}; nothing was decided.")
+        raise NotFound(f"The run {brief(run_id)} has no request {brief(request_id)}; nothing was decided.")
     if row["decision"] is not None:
         advice = " Its run did not continue: run.resume() resumes it." if row["start_lock"] else ""
-        decided = f"{row['decision']}, by {row['decided_by']} at {format_time(from_microseconds(row['decided_at']))}"
+        decided = (
+            f"{row['decision']}, by {row['decided_by']} at {format_local_time(from_microseconds(row['decided_at']))}"
+        )
         raise Conflict(f"The request {request_id!r} was decided already: {decided}. That cannot be changed.{advice}")
     if row["run_status"] not in {RUNNING, WAITING}:
-        raise Conflict(f"The request {request_id!r} belongs to a run that has ended: {row['run_status']}.")
+        raise Conflict(f"The request {brief(request_id)} belongs to a run that has ended: {row['run_status']}.")
     return _request(row)
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from artifactflow_nb.core.plan import plan_checklist
 from artifactflow_nb.core.text.format import fenced
-from artifactflow_nb.core.text.shortened import shown_markdown
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.errors import NotFound, brief
 from artifactflow_nb.store.conversations import require_conversation, require_message
 from artifactflow_nb.store.encoding import from_row, storable_number
 
@@ -72,7 +71,7 @@ class Artifact:
         run_id: The run that wrote it, or None.
         message_id: The message whose run wrote it, or None.
         reason: The author's reason; empty without one.
-        block_json: Its metadata as a block of a project; None for other artifacts.
+        metadata_json: Data of the plugin whose artifact it is, such as a block of a project; None for other artifacts.
     """
 
     artifact_id: str
@@ -86,7 +85,7 @@ class Artifact:
     run_id: str | None
     message_id: str | None
     reason: str
-    block_json: str | None
+    metadata_json: str | None
 
     @property
     def is_deleted(self) -> bool:
@@ -107,9 +106,6 @@ class Artifact:
         if (checklist := plan_checklist(self.content, self.content_type)) is not None:
             return checklist
         return fenced(self.content, "~")
-
-    def _repr_markdown_(self) -> str:
-        return shown_markdown(self.markdown)
 
     def __repr__(self) -> str:
         return f"Artifact({self.artifact_id!r}, version={self.version}, title={self.title!r})"
@@ -141,7 +137,7 @@ def read_version(db: sqlite3.Connection, conversation_id: str, artifact_id: str,
             ", ".join(str(version_row[0]) for version_row in db.execute(sql, (conversation_id, artifact_id))) or "none"
         )
         raise NotFound(
-            f"The artifact {artifact_id!r} has no version {version!r} in {conversation_id!r}; it has: {known}."
+            f"The artifact {brief(artifact_id)} has no version {version!r} in {conversation_id!r}; it has: {known}."
         )
     return from_row(Artifact, row)
 
@@ -195,10 +191,10 @@ def require_visible(
     if version is not None and (history := _load(db, _VISIBLE + "true", conversation_id, message_id, artifact_id)):
         known = ", ".join(map(str, sorted(artifact.version for artifact in history)))
         raise NotFound(
-            f"There is no version {version!r} of the artifact {artifact_id!r} on this branch; it has: {known}."
+            f"There is no version {version!r} of the artifact {brief(artifact_id)} on this branch; it has: {known}."
         )
     known = ", ".join(artifact.artifact_id for artifact in list_visible(db, conversation_id, message_id))
-    raise NotFound(f"There is no artifact {artifact_id!r} on this branch. It has: {known or 'none'}.")
+    raise NotFound(f"There is no artifact {brief(artifact_id)} on this branch. It has: {known or 'none'}.")
 
 
 def load_history(

@@ -9,15 +9,14 @@ import hashlib
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 from artifactflow_nb.core.clock_ids import Clock
-from artifactflow_nb.core.text.cards import Card, CardMixin, Code
 from artifactflow_nb.core.text.comparison import unified_diff
 from artifactflow_nb.core.text.format import storable_text
-from artifactflow_nb.errors import Conflict, UsageError
+from artifactflow_nb.errors import Conflict, UsageError, brief
 from artifactflow_nb.store.artifact_versions import (
     Artifact,
     check_branch,
@@ -29,9 +28,8 @@ from artifactflow_nb.store.artifact_versions import (
     require_visible,
 )
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.document_rows import block_json_after_edit, block_json_after_restore
 from artifactflow_nb.store.encoding import from_row, insert
-from artifactflow_nb.store.migrations import to_microseconds
+from artifactflow_nb.store.schema import to_microseconds
 
 NEXT_VERSION = """
 SELECT 1 + max(coalesce(max(version), 0), coalesce((SELECT last_version FROM deleted_versions d
@@ -102,7 +100,7 @@ class NewVersion:
     """The content of a version to be written, without its author.
 
     Attributes:
-        block_json: Metadata of a block; None to derive it from the version before.
+        metadata_json: Data of the plugin whose artifact it is; None for those of the version before.
     """
 
     artifact_id: str
@@ -110,10 +108,15 @@ class NewVersion:
     content: str
     content_type: str
     update_type: str
-    block_json: str | None = None
+    metadata_json: str | None = None
 
 
-class ArtifactManager(CardMixin):
+ArtifactHook = Callable[[sqlite3.Connection, Authorship, Artifact | None, NewVersion], str | None]
+"""Called in the transaction that writes a version, with its author and the version before; returns the metadata of the
+version, or None to leave the metadata as they are."""
+
+
+class ArtifactManager:
     """Access to artifacts.
 
     Args:
@@ -121,6 +124,9 @@ class ArtifactManager(CardMixin):
         clock: Source of the time of versions whose authorship has none.
         manual_edits: Records versions that a person writes; None for no recording.
         mask: Removes known secrets from titles, texts and reasons.
+
+    Attributes:
+        on_written: The hooks of plugins.
 
     Errors: `NotFound` for an unknown conversation or message, and for an artifact or version that is not visible on the
     branch; `Conflict` for an artifact that exists already or was changed since it was read.
@@ -136,13 +142,11 @@ class ArtifactManager(CardMixin):
         self._database = database
         self._clock = clock
         self.manual_edits = manual_edits
+        self.on_written: list[ArtifactHook] = []
         self._mask = mask
 
     def __repr__(self) -> str:
         return f"ArtifactManager({str(self._database.path)!r})"
-
-    def _card(self) -> Card:
-        return Card("Artifacts", "of a store", [("store", Code(str(self._database.path)))])
 
     async def create(
         self, by: Authorship, artifact_id: str, title: str, content: str, content_type: str = "text/markdown"
@@ -155,7 +159,7 @@ class ArtifactManager(CardMixin):
             current = current_version(db, by.conversation_id, artifact_id, by.message_id)
             if current is not None and not current.is_deleted:
                 raise Conflict(
-                    f"The artifact {artifact_id!r} exists (version {current.version}). "
+                    f"The artifact {brief(artifact_id)} exists (version {current.version}). "
                     "Change it with update_artifact or rewrite_artifact, or choose another id."
                 )
             return [self.append(db, by, None, NewVersion(artifact_id, title, content, content_type, "create"))]
@@ -219,8 +223,7 @@ class ArtifactManager(CardMixin):
                 current = current_version(db, by.conversation_id, artifact_id, by.message_id)
             else:
                 current = self._require_expected(db, by, artifact_id, expected_version)
-            block_json = block_json_after_restore(current, old)
-            restored = NewVersion(artifact_id, old.title, old.content, old.content_type, "restore", block_json)
+            restored = NewVersion(artifact_id, old.title, old.content, old.content_type, "restore", old.metadata_json)
             return [self.append(db, by, current, restored)]
 
         return (await self.write_once(by, work))[0]
@@ -247,7 +250,7 @@ class ArtifactManager(CardMixin):
         if expected is not None and current.version != expected:
             # Models read this message and recordings contain it: it must not change.
             raise Conflict(
-                f"The artifact {artifact_id!r} is now at version {current.version}, not {expected}: "
+                f"The artifact {brief(artifact_id)} is now at version {current.version}, not {expected}: "
                 f"{current.created_by} changed it. Read it again and repeat the change."
             )
         return current
@@ -288,17 +291,14 @@ class ArtifactManager(CardMixin):
         return by.at or recorded or self._clock.now()
 
     def append(self, db: sqlite3.Connection, by: Authorship, before: Artifact | None, text: NewVersion) -> Artifact:
-        """Write a version after the branch's current one, in the caller's transaction.
-
-        The metadata of a block is derived from its new name and text, unless it is passed with the version.
-        """
+        """Write a version after the branch's current one, in the caller's transaction."""
         unmasked = storable_text(text.content)
         content, title = self._mask(unmasked), self._mask(storable_text(text.title))
-        block_json = text.block_json and self._mask(text.block_json)
-        if block_json is None and before is not None and before.block_json is not None:
-            block_json = block_json_after_edit(
-                db, by.conversation_id, by.message_id, before, title, content, by.created_by
-            )
+        passed_metadata = text.metadata_json and self._mask(text.metadata_json)
+        metadata_json = passed_metadata or (before and before.metadata_json)
+        version = replace(text, title=title, content=content, metadata_json=passed_metadata)
+        for hook in self.on_written:
+            metadata_json = hook(db, by, before, version) or metadata_json
         # Lines are compared as multisets, in linear time: a moved line is not a change.
         old_lines, new_lines = Counter((before.content if before else "").splitlines()), Counter(content.splitlines())
         row = {
@@ -319,7 +319,7 @@ class ArtifactManager(CardMixin):
             "message_id": by.message_id,
             "tool_call_id": by.tool_call_id,
             "reason": self._mask(storable_text(by.reason)),
-            "block_json": block_json,
+            "metadata_json": metadata_json,
         }
         insert(db, "artifact_versions", row)
         return from_row(Artifact, row)

@@ -18,9 +18,9 @@ import orjson
 from artifactflow_nb.core.messages import Message, ToolCall, ToolResult, Usage
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import LONG_BYTES, insert, put_texts, read_row, sha256, share_text, to_json, to_row
-from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 from artifactflow_nb.store.prompts import PromptEncoder, StoredPrompt, request_hash
 from artifactflow_nb.store.runs import EventRow, insert_events
+from artifactflow_nb.store.schema import from_microseconds, stored_plugin_tables, to_microseconds
 
 PENDING, STARTED, FINISHED = "pending", "started", "finished"
 
@@ -76,6 +76,7 @@ class LlmCall:
     tool_settings: ToolCallSettings | None = None
     n_native_calls: int = 0
     pieces: Mapping[str, Any] | None = None
+    provider_fields: Mapping[str, Any] | None = None
     retry_delay_s: float | None = None
 
     @property
@@ -134,12 +135,19 @@ class StoredReply:
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """One model turn of a job with its tool calls, in order."""
+    """One model turn of a job with its tool calls, in order.
+
+    Attributes:
+        n_native_calls: Number of its calls that are not part of the content.
+        provider_fields: Fields that its model expects to get back; None without any.
+    """
 
     call_id: str
     step: int
     content: str
     calls: tuple[StoredCall, ...] = ()
+    n_native_calls: int = 0
+    provider_fields: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +175,6 @@ class ToolRun:
 
 _INSTRUCTION = """
 SELECT instruction FROM plan_jobs WHERE job_id = ?1 UNION ALL
-SELECT instruction FROM block_jobs WHERE job_id = ?1 UNION ALL
 SELECT json_extract(stored_text(args_json), '$.instruction') FROM tool_calls WHERE tool_call_id = ?1
 """
 
@@ -177,6 +184,14 @@ _REPLY = """
 SELECT stored_text(data_json) AS event, stored_text(reasoning) AS reasoning, finish_reason
 FROM llm_calls JOIN events USING (run_id)
 WHERE llm_calls.call_id = ?1 AND event_type = 'llm_complete' AND json_extract(event, '$.call_id') = ?1
+"""
+
+# An endpoint that ignores tools may answer a native request with calls in its text.
+_TEXT_AGENTS = """
+SELECT DISTINCT agent_name FROM llm_calls l WHERE run_id = ? AND error_type IS NULL AND (
+    json_extract(offer_json, '$.tool_protocol') = 'xml' OR json_extract(offer_json, '$.n_native_calls') = 0
+    AND EXISTS (SELECT 1 FROM tool_calls t WHERE t.call_id = l.call_id)
+)
 """
 
 _JOB_OF_CALL = "SELECT run_id, job_id FROM tool_calls WHERE tool_call_id = ?"
@@ -219,7 +234,7 @@ class CallStore:
             put_texts(db, [*prompt.texts, *offered], results)
             row = to_row(
                 model_call,
-                omit=("messages", "usage", "tool_settings", "n_native_calls", "pieces"),
+                omit=("messages", "usage", "tool_settings", "n_native_calls", "pieces", "provider_fields"),
                 input_tokens=usage and usage.input_tokens,
                 output_tokens=usage and usage.output_tokens,
                 reasoning_tokens=usage and usage.reasoning_tokens,
@@ -228,6 +243,7 @@ class CallStore:
                 context_chars=model_call.context_chars,
                 offer_json=None if offer is None else to_json(offer),
                 pieces_json=None if model_call.pieces is None else to_json(model_call.pieces),
+                provider_json=None if model_call.provider_fields is None else to_json(model_call.provider_fields),
                 request_hash=request_hash(model_call.request_model, model_call.temperature, prompt.entries),
                 request_base=prompt.base,
                 request_json=prompt.parts,
@@ -277,6 +293,10 @@ class CallStore:
     async def _stored_calls(self, sql: str, parameters: tuple[str, ...]) -> list[StoredCall]:
         return await self._database.read(lambda db: [_stored_call(db, row) for row in db.execute(sql, parameters)])
 
+    async def text_agents(self, run_id: str) -> list[str]:
+        """The names of a run's agents whose calls are in the text of replies."""
+        return [row[0] for row in await self._database.fetch_all(_TEXT_AGENTS, (run_id,))]
+
     async def last_step(self, run_id: str, job_id: str) -> int:
         """The number of a job's last turn, including failed ones; 0 without turns."""
         sql = "SELECT coalesce(max(step), 0) FROM llm_calls WHERE run_id = ? AND job_id = ?"
@@ -309,8 +329,14 @@ class CallStore:
 
     async def instruction(self, job_id: str) -> str:
         """The instruction of a delegated job, a plan job or a block job; empty for other jobs."""
-        row = await self._database.fetch_one(_INSTRUCTION, (job_id,))
-        return "" if row is None else str(row[0] or "")
+
+        def work(db: sqlite3.Connection) -> str:
+            jobs = [table.name for table in stored_plugin_tables(db) if table.holds_jobs]
+            of_plugins = (f"SELECT instruction FROM {name} WHERE job_id = ?1 UNION ALL" for name in jobs)  # noqa: S608 - names
+            row = db.execute(" ".join([*of_plugins, _INSTRUCTION]), (job_id,)).fetchone()
+            return "" if row is None else str(row[0] or "")
+
+        return await self._database.read(work)
 
     async def start(
         self, tool_call_id: str, called_at: datetime, events: Sequence[EventRow], approval: str | None = None
@@ -373,7 +399,8 @@ def load_transcript(db: sqlite3.Connection, run_id: str, job_id: str, after: int
     """The successful turns of a job after a step, with their tool calls."""
     parameters = run_id, job_id, after
     turns = db.execute(
-        "SELECT call_id, step, stored_text(content) AS content FROM llm_calls "
+        "SELECT call_id, step, stored_text(content) AS content, offer_json, stored_text(provider_json) AS provider "
+        "FROM llm_calls "
         "WHERE run_id = ? AND job_id = ? AND step > ? AND error_type IS NULL ORDER BY step",
         parameters,
     ).fetchall()
@@ -384,9 +411,13 @@ def load_transcript(db: sqlite3.Connection, run_id: str, job_id: str, after: int
         key: tuple(_stored_call(db, row) for row in group)
         for key, group in groupby(rows, key=lambda row: row["call_id"])
     }
-    return [
-        StoredTurn(turn["call_id"], turn["step"], turn["content"], calls.get(turn["call_id"], ())) for turn in turns
-    ]
+    transcript = []
+    for turn in turns:
+        of_turn = turn["call_id"], turn["step"], turn["content"], calls.get(turn["call_id"], ())
+        n_native_calls = orjson.loads(turn["offer_json"] or "{}").get("n_native_calls", 0)
+        fields = turn["provider"] and orjson.loads(turn["provider"])
+        transcript.append(StoredTurn(*of_turn, n_native_calls, fields))
+    return transcript
 
 
 def _stored_call(db: sqlite3.Connection, stored: sqlite3.Row) -> StoredCall:

@@ -35,6 +35,17 @@ WHERE conversation_id = ? AND artifact_id <> 'task_plan' GROUP BY message_id
 """
 
 
+def load_retry(db: sqlite3.Connection, message_id: str) -> str | None:
+    """Return the newest run that answers the question of a message on a later branch of its own; None without one."""
+    sql = """
+        SELECT r.run_id FROM messages q JOIN messages m ON m.conversation_id = q.conversation_id
+            AND m.parent_id IS q.parent_id AND m.content = q.content AND m.rowid > q.rowid
+        JOIN runs r ON r.message_id = m.message_id WHERE q.message_id = ? ORDER BY r.rowid DESC LIMIT 1
+    """
+    row = db.execute(sql, (message_id,)).fetchone()
+    return None if row is None else str(row["run_id"])
+
+
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
     """A message as a node of the tree.

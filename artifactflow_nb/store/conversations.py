@@ -16,13 +16,11 @@ from enum import Enum
 
 from artifactflow_nb.core.clock_ids import Clock, Ids
 from artifactflow_nb.core.messages import Message
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
-from artifactflow_nb.core.text.format import clip, format_local_time, storable_text
-from artifactflow_nb.errors import Conflict, NotFound, UsageError
+from artifactflow_nb.core.text.format import clip, storable_text
+from artifactflow_nb.errors import Conflict, NotFound, UsageError, brief
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.deletion import remove_messages
 from artifactflow_nb.store.encoding import from_row, to_json, validate_row_count
-from artifactflow_nb.store.migrations import to_microseconds
+from artifactflow_nb.store.schema import to_microseconds
 
 EXCERPT_CHARS_BEFORE, EXCERPT_CHARS = 50, 160
 
@@ -51,7 +49,7 @@ class MessageHit:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation(CardMixin):
+class Conversation:
     """A conversation as an entry of the list.
 
     Attributes:
@@ -75,17 +73,6 @@ class Conversation(CardMixin):
     n_branches: int
     n_artifacts: int
     hit: MessageHit | None = None
-
-    def _card(self) -> Card:
-        rows: CardRows = [
-            ("messages", self.n_messages),
-            ("branches", self.n_branches),
-            ("artifacts", self.n_artifacts),
-            ("last question", format_local_time(self.updated_at)),
-            ("found", self.hit.excerpt if self.hit else None),
-            ("conversation_id", Code(self.conversation_id)),
-        ]
-        return Card("Conversation", self.title, rows)
 
 
 def load_page(
@@ -148,7 +135,7 @@ class MessageTree:
         """Raise `NotFound` if the message is not in this conversation."""
         if message_id not in self.parents:
             raise NotFound(
-                f"There is no message {message_id!r} in the conversation {self._conversation_id!r}. "
+                f"There is no message {brief(message_id)} in the conversation {self._conversation_id!r}. "
                 "Pass the id of one of its messages."
             )
 
@@ -233,7 +220,7 @@ ParentId = str | None | ParentSelector
 
 
 @dataclass(frozen=True, slots=True)
-class StoredMessage(CardMixin):
+class StoredMessage:
     """A message of the tree.
 
     Attributes:
@@ -260,21 +247,8 @@ class StoredMessage(CardMixin):
     sibling_index: int
     n_siblings: int
 
-    def _card(self) -> Card:
-        place = f"{self.sibling_index + 1} of {self.n_siblings}" if self.n_siblings > 1 else None
-        rows: CardRows = [
-            ("status", self.status),
-            ("asked", format_local_time(self.created_at)),
-            ("version", place),
-            ("message_id", Code(self.message_id)),
-            ("follows", self.parent_id and Code(self.parent_id)),
-            ("run", self.run_id and Code(self.run_id)),
-        ]
-        folds = [Details("The answer", MarkdownText(self.response))] if self.response else []
-        return Card("Message", self.content, rows, folds)
 
-
-class ConversationManager(CardMixin):
+class ConversationManager:
     """Access to conversations and messages.
 
     Args:
@@ -294,9 +268,6 @@ class ConversationManager(CardMixin):
 
     def __repr__(self) -> str:
         return f"ConversationManager({str(self._database.path)!r})"
-
-    def _card(self) -> Card:
-        return Card("Conversations", "of a store", [("store", Code(str(self._database.path)))])
 
     async def start_conversation(self, title: str = "") -> str:
         """Create an empty conversation; return its id."""
@@ -493,7 +464,7 @@ def require_conversation(db: sqlite3.Connection, conversation_id: str) -> sqlite
         "SELECT * FROM conversations WHERE conversation_id = ?", (conversation_id,)
     ).fetchone()
     if row is None:
-        raise NotFound(f"There is no conversation {conversation_id!r} in this store. Pass None to start a new one.")
+        raise NotFound(f"There is no conversation {brief(conversation_id)} in this store. Pass None to start another.")
     return row
 
 
@@ -501,14 +472,14 @@ def conversation_id_of(db: sqlite3.Connection, message_id: str) -> str:
     """The id of a message's conversation; `NotFound` for an unknown message."""
     row = db.execute("SELECT conversation_id FROM messages WHERE message_id = ?", (message_id,)).fetchone()
     if row is None:
-        raise NotFound(f"There is no message {message_id!r} in this store. Pass the id of one of its messages.")
+        raise NotFound(f"There is no message {brief(message_id)} in this store. Pass the id of one of its messages.")
     return str(row["conversation_id"])
 
 
 def require_message(db: sqlite3.Connection, conversation_id: str, message_id: str) -> None:
     """Raise `NotFound` unless the message is in the conversation."""
     if conversation_id_of(db, message_id) != conversation_id:
-        raise NotFound(f"There is no message {message_id!r} in the conversation {conversation_id!r}.")
+        raise NotFound(f"There is no message {brief(message_id)} in the conversation {brief(conversation_id)}.")
 
 
 def resolve_parent(db: sqlite3.Connection, conversation_id: str, parent: ParentId) -> str | None:
@@ -524,7 +495,7 @@ def resolve_parent(db: sqlite3.Connection, conversation_id: str, parent: ParentI
     status = db.execute("SELECT status FROM messages WHERE message_id = ?", (parent_id,)).fetchone()["status"]
     if status in {"running", "waiting"}:
         raise Conflict(
-            f"The message {parent_id!r} is still {status}. Wait for its run, decide or cancel it, "
+            f"The message {brief(parent_id)} is still {status}. Wait for its run, decide or cancel it, "
             "or pass parent_message_id to branch from an earlier message."
         )
     return str(parent_id)
@@ -550,7 +521,7 @@ def insert_message(
             (message_id, conversation_id, parent_id, content, now_us),
         )
     except sqlite3.IntegrityError as error:
-        raise UsageError(f"A message {message_id!r} exists already; omit message_id to get a new id.") from error
+        raise UsageError(f"A message {brief(message_id)} exists already; omit message_id to get a new id.") from error
     title = _SOURCE_ADDRESS.sub(title_of, content)
     db.execute(
         "UPDATE conversations SET active_message_id = ?, title = CASE title WHEN '' THEN ? ELSE title END "
@@ -578,3 +549,52 @@ def _load(db: sqlite3.Connection, tree: MessageTree, message_ids: Iterable[str])
         index = siblings.index(message_id)
         messages.append(from_row(StoredMessage, rows[message_id], sibling_index=index, n_siblings=len(siblings)))
     return messages
+
+
+_THESE = "(SELECT value FROM json_each(?))"
+_RUNS = f"(SELECT run_id FROM runs WHERE message_id IN {_THESE})"  # noqa: S608 - the parts are constants
+_SPLIT_PAIRS = (
+    "SELECT subrun.run_id, subrun.parent_run_id "  # noqa: S608 - constants
+    "FROM runs subrun JOIN runs caller ON caller.run_id = subrun.parent_run_id "
+    f"WHERE (subrun.run_id IN {_RUNS.replace('?', '?1')}) <> (caller.run_id IN {_RUNS.replace('?', '?1')}) "
+    "AND subrun.status IN ('running', 'waiting') AND caller.status IN ('running', 'waiting')"
+)
+"""Pairs of an unfinished subrun and its unfinished parent of which only one would be deleted."""
+
+_UNUSED_TEXTS = (
+    f"DELETE FROM texts WHERE sha256 IN {_THESE} "  # noqa: S608 - constants
+    "AND NOT EXISTS (SELECT 1 FROM text_uses u WHERE u.sha256 = texts.sha256) "
+    "AND NOT EXISTS (SELECT 1 FROM text_parts p WHERE p.part = texts.sha256)"
+)
+
+
+def remove_messages(db: sqlite3.Connection, message_ids: Iterable[str]) -> None:
+    """Delete messages with their runs and artifact versions, including waiting runs.
+
+    The caller must pass the replies of a message along with it. The numbers of deleted versions are not used again.
+
+    Errors: `Conflict` while one of the runs is running, and if a waiting run or its subrun would be deleted without the
+    other.
+    """
+    ids = (json.dumps(list(message_ids)),)
+    sql = f"SELECT run_id FROM runs WHERE status = 'running' AND run_id IN {_RUNS}"  # noqa: S608 - constants
+    if running := db.execute(sql, ids).fetchone():
+        raise Conflict(f"The run {running['run_id']!r} of this conversation is running; cancel it first.")
+    if split := db.execute(_SPLIT_PAIRS, ids).fetchone():
+        raise Conflict(
+            f"The run {split['run_id']!r} is a subrun of {split['parent_run_id']!r}, which has not ended. "
+            f"Cancel {split['parent_run_id']!r} first."
+        )
+    texts = [row[0] for row in db.execute(f"SELECT DISTINCT sha256 FROM text_uses WHERE run_id IN {_RUNS}", ids)]  # noqa: S608
+    db.execute(
+        "INSERT INTO deleted_versions SELECT conversation_id, artifact_id, max(version) FROM artifact_versions "  # noqa: S608
+        f"WHERE message_id IN {_THESE} GROUP BY conversation_id, artifact_id "
+        "ON CONFLICT DO UPDATE SET last_version = max(last_version, excluded.last_version)",
+        ids,
+    )
+    db.execute(f"DELETE FROM messages WHERE message_id IN {_THESE}", ids)  # noqa: S608 - constants
+    while texts:  # other runs may use the same texts, for example the system prompt
+        parts = db.execute(f"SELECT DISTINCT part FROM text_parts WHERE sha256 IN {_THESE}", (json.dumps(texts),))  # noqa: S608
+        candidates = [row[0] for row in parts]
+        db.execute(_UNUSED_TEXTS, (json.dumps(texts),))
+        texts = candidates

@@ -16,11 +16,10 @@ from typing import Any, TypeVar
 
 from artifactflow_nb.core.local_files import check_regular
 from artifactflow_nb.errors import StoreError, UsageError
-from artifactflow_nb.store.encoding import add_text_function
+from artifactflow_nb.store.encoding import add_functions
 from artifactflow_nb.store.faults import DAMAGE_ERRORS, TOO_LARGE, sqlite_error_code, store_error
-from artifactflow_nb.store.locks import network_file_system
-from artifactflow_nb.store.migrations import migrate, schema_version
-from artifactflow_nb.store.process_forks import check_not_forked
+from artifactflow_nb.store.locks import check_not_forked, network_file_system
+from artifactflow_nb.store.schema import create_schema, has_schema
 from artifactflow_nb.store.writer_thread import BatchingThread, QueuedWork
 
 T = TypeVar("T")
@@ -49,7 +48,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         return _connect(path, "mode=rwc")
     connection = _connect(path, "mode=ro")
     try:
-        schema_version(connection)
+        has_schema(connection)
     except sqlite3.OperationalError as error:
         connection.close()
         is_complete = _exists(path) and not _wal_bytes(path)  # an open connection that wrote has a log
@@ -80,7 +79,7 @@ def _connect(path: Path, query: str, factory: type[sqlite3.Connection] = sqlite3
     )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
-    add_text_function(connection)
+    add_functions(connection)
     return connection
 
 
@@ -152,12 +151,7 @@ def store_errors(path: Path) -> Iterator[None]:
             raise StoreError(
                 f"There is no store {path}, or you have no access to it. Check data_dir; a Workbench creates one."
             ) from error
-        failure = store_error(path, f"The store {path} could not be read", error)
-        if str(error).startswith("no such"):  # table or column
-            failure = StoreError(
-                f"{failure} If an older release wrote it, a Workbench that opens it brings it up to date."
-            )
-        raise failure from error
+        raise store_error(path, f"The store {path} could not be read", error) from error
 
 
 def read_store(path: Path, work: DatabaseWork[T]) -> T:
@@ -170,9 +164,8 @@ _PAGES_AT_ONCE = 200  # 0.8 MB, about 2 ms in which other writes wait
 
 
 def _free_pages(db: sqlite3.Connection) -> int:
-    """The number of unused pages that can be released; 0 in a store without incremental vacuum."""
-    can_release = db.execute("PRAGMA auto_vacuum").fetchone()[0]
-    return int(db.execute("PRAGMA freelist_count").fetchone()[0]) if can_release else 0
+    """The number of unused pages."""
+    return int(db.execute("PRAGMA freelist_count").fetchone()[0])
 
 
 def _release_pages(db: sqlite3.Connection) -> bool:
@@ -197,7 +190,7 @@ class Database:
         self._read_connection: sqlite3.Connection | None = None
 
     async def open(self) -> None:
-        """Create the file if it is missing, migrate its schema and open both connections."""
+        """Create the file if it is missing, and open both connections."""
         try:
             self._write_connection = await asyncio.to_thread(self._open_writer)
             self._read_connection = await asyncio.to_thread(connect, self.path)
@@ -226,7 +219,7 @@ class Database:
         try:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has an effect on a new store only
             set_journal_mode(connection, path)
-            migrate(connection)
+            create_schema(connection)
             connection.execute("DELETE FROM runs WHERE FALSE")  # deletes no row; fails if the file is read-only
         except BaseException:
             connection.close()
@@ -248,10 +241,7 @@ class Database:
         return await self._submit(self._reader, work)
 
     async def shrink(self) -> None:
-        """Return the unused pages of the file to the file system, between other writes; ignore errors.
-
-        The file of a store from release 0.1.0 does not shrink until `rebuild` has rewritten it.
-        """
+        """Return the unused pages of the file to the file system, between other writes; ignore errors."""
         with suppress(StoreError, sqlite3.Error):
             if await self.write(_free_pages):
                 while await self.write(_release_pages):
@@ -261,21 +251,6 @@ class Database:
     def _checkpoint(self) -> None:
         with closing(connect(self.path)) as db:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    async def rebuild(self) -> None:
-        """Rewrite a file of release 0.1.0 so that `shrink` works on it, while other writes wait."""
-
-        def work() -> None:
-            with closing(connect(self.path)) as db:
-                if not db.execute("PRAGMA auto_vacuum").fetchone()[0]:
-                    db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                    db.execute("VACUUM")
-                    db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-        try:
-            await asyncio.to_thread(work)
-        except sqlite3.Error as error:
-            raise store_error(self.path, f"The store {self.path} could not be rebuilt", error) from error
 
     async def fetch_one(self, sql: str, parameters: QueryParameters = ()) -> sqlite3.Row | None:
         """The first row of a query; None without one."""

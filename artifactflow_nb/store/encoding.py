@@ -9,9 +9,8 @@ A column contains a short text unchanged, and a text of `LONG_BYTES` or more as 
     R    the hash of a text in the table `texts`
     P    a compressed JSON list of texts and of slices [hash, start, end] of other texts; only in `texts`
 
-The SQL function `stored_text(value)`, which every connection has, returns the text of any form. Rows of earlier
-releases contain plain texts only. For deletion, the table `text_uses` has the runs that use a text, and `text_parts`
-the texts whose slices another text uses.
+The SQL function `stored_text(value)`, which every connection has, returns the text of any form. For deletion, the
+table `text_uses` has the runs that use a text, and `text_parts` the texts whose slices another text uses.
 """
 
 import hashlib
@@ -26,9 +25,10 @@ from typing import Any, TypeVar
 import orjson
 
 from artifactflow_nb.core.local_files import CONTAINERS, is_deeper
+from artifactflow_nb.core.plan import DELEGATING_TOOLS
 from artifactflow_nb.core.text.format import storable_text
-from artifactflow_nb.errors import StoreError, UsageError
-from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
+from artifactflow_nb.errors import StoreError, UsageError, brief
+from artifactflow_nb.store.schema import from_microseconds, to_microseconds
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ _LEAST_SLICE = 256  # a shorter slice saves nothing
 _COMPRESSED_COLUMNS = {
     "events": ("data_json",),
     "tool_calls": ("args_json",),
-    "llm_calls": ("reasoning", "pieces_json"),
+    "llm_calls": ("reasoning", "pieces_json", "provider_json"),
 }
 _SHARED_COLUMNS = {"tool_calls": ("result",), "llm_calls": ("content",)}
 """Columns by table whose long texts are in `texts`, because prompts repeat them."""
@@ -74,7 +74,7 @@ def storable_number(number: object) -> int | None:
 def validate_row_count(name: str, number: object) -> int:
     """Check a LIMIT or OFFSET; `UsageError` with the argument's name unless it is a non-negative 64-bit integer."""
     if (integer := storable_number(number)) is None or integer < 0:
-        raise UsageError(f"{name} is {number!r}; it must be a whole number from 0 to {_INTEGER_LIMIT - 1:,}.")
+        raise UsageError(f"{name} is {brief(number)}; it must be a whole number from 0 to {_INTEGER_LIMIT - 1:,}.")
     return integer
 
 
@@ -165,7 +165,7 @@ def unpack_text(value: str | bytes) -> str:
 def read_text(db: sqlite3.Connection, value: Any) -> Any:
     """Return the text of a packed value; values of other types, such as numbers, are returned unchanged.
 
-    Errors: `StoreError` for a value in a form that this release does not know, and for a text that is missing.
+    Errors: `StoreError` for a value in an unknown form, and for a text that is missing.
     """
     if not isinstance(value, bytes):
         return value
@@ -178,7 +178,7 @@ def read_text(db: sqlite3.Connection, value: Any) -> Any:
         parts = orjson.loads(zlib.decompress(memoryview(value)[1:]))
         return "".join(part if isinstance(part, str) else _text_of(db, part[0])[part[1] : part[2]] for part in parts)
     raise StoreError(
-        f"A text of this store is in the form {form!r}, which only a newer release can read. Update the package."
+        f"A text of this store has the unknown form {form!r}: the file was edited or damaged. Use a copy from a backup."
     )
 
 
@@ -196,9 +196,10 @@ def read_row(db: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
     return {name: read_text(db, row[name]) for name in row.keys()}  # noqa: SIM118 - a Row iterates over its values
 
 
-def add_text_function(db: sqlite3.Connection) -> None:
-    """Register `stored_text` on a connection."""
+def add_functions(db: sqlite3.Connection) -> None:
+    """Register `stored_text` and `is_delegating`, which is true for the name of a delegating tool, on a connection."""
     db.create_function("stored_text", 1, lambda value: read_text(db, value))
+    db.create_function("is_delegating", 1, DELEGATING_TOOLS.__contains__, deterministic=True)
 
 
 def packed_row(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,9 +7,12 @@ write-ahead log does not work.
 import os
 import re
 import sys
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
+
+from artifactflow_nb.errors import UsageError
 
 if sys.platform == "win32":
     import msvcrt
@@ -26,11 +29,6 @@ if sys.platform == "win32":
             return False
         return True
 
-    def share_lock(path: Path, name: Path) -> bool:
-        """Create another name for a locked file, which is locked too; False if the system cannot."""
-        del path, name  # Windows cannot remove one name of an open file
-        return False
-
     def unlock(path: Path, file: IO[bytes]) -> None:
         """Release a lock taken by `lock` and remove its file."""
         file.close()  # Windows cannot remove an open file
@@ -44,14 +42,6 @@ else:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
-            return False
-        return True
-
-    def share_lock(path: Path, name: Path) -> bool:
-        """Create another name for a locked file, which is locked too; False if the system cannot."""
-        try:
-            os.link(path, name)
-        except OSError:
             return False
         return True
 
@@ -111,3 +101,39 @@ def network_file_system(folder: Path, mounts: Path | None = None) -> str | None:
         if path.is_relative_to(point) and len(point.parts) >= best:  # of two on one folder, the later one is visible
             best, name = len(point.parts), kind
     return name if name.removeprefix("fuse.") in _TYPES else None
+
+
+_open: Counter[Path] = Counter()
+_inherited: set[Path] = set()
+
+ADVICE = (
+    "SQLite and threads do not survive a fork. Start the process with the spawn start method, "
+    'multiprocessing.get_context("spawn"), and make a Workbench of its own there.'
+)
+
+
+def register_opening(folder: Path) -> None:
+    """Register one more engine of this process that has the folder open."""
+    _open[folder.resolve()] += 1
+
+
+def register_closing(folder: Path) -> None:
+    """Register one engine less of this process that has the folder open."""
+    _open[folder.resolve()] -= 1
+
+
+def check_not_forked(folder: Path) -> None:
+    """Raise `UsageError` if the folder was open in the parent process when this one was forked."""
+    if _inherited and folder.resolve() in _inherited:
+        raise UsageError(
+            f"The data folder {folder} was open in the process that this one, {os.getpid()}, was forked from. {ADVICE}"
+        )
+
+
+def _mark_inherited() -> None:
+    _inherited.update(+_open)
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_mark_inherited)

@@ -7,12 +7,12 @@ from statistics import median, quantiles
 from typing import Any
 
 from artifactflow_nb.core.budget import BudgetUsage
-from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.core.events import MAIN_JOB, AgentExecution, ExecutionMetrics, TokenUsage, ToolExecution
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
-from artifactflow_nb.store.migrations import from_microseconds
+from artifactflow_nb.errors import RunCancelled
+from artifactflow_nb.store.schema import from_microseconds
 
-OWN_TIME_SQL = f"tool_name NOT IN ({', '.join(map(repr, DELEGATING_TOOLS))})"
+OWN_TIME_SQL = "NOT is_delegating(tool_name)"
 """Condition to exclude delegating tools: their time is already counted by the calls of the other agents."""
 
 WAIT_TIME_SQL = """
@@ -98,6 +98,13 @@ def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> Execut
         agent_executions=tuple(agent_executions),
         tool_calls=tuple(tool_calls),
     )
+
+
+def load_stopped_usage(db: sqlite3.Connection, run_id: str) -> dict[str, Any]:
+    """Return the estimated usage of the model calls that were stopped while they replied; empty if there is none."""
+    sql = "SELECT sum(input_tokens + output_tokens), sum(cost_usd) FROM llm_calls WHERE run_id = ? AND error_type = ?"
+    n_tokens, cost = db.execute(sql, (run_id, RunCancelled.__name__)).fetchone()
+    return {} if n_tokens is None else {"total_tokens": n_tokens, "cost_usd": cost}
 
 
 def load_budget_usage(db: sqlite3.Connection, run_id: str, *, with_subruns: bool = False) -> BudgetUsage:

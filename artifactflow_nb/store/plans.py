@@ -18,8 +18,8 @@ from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
 from artifactflow_nb.store.calls import STARTED
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import insert, to_row
-from artifactflow_nb.store.migrations import to_microseconds
 from artifactflow_nb.store.runs import EventRow, event_row, insert_events
+from artifactflow_nb.store.schema import to_microseconds
 
 _JOBS = """
 SELECT job_id, n, kind, step_id, attempt, instruction, outcome, text FROM plan_jobs WHERE tool_call_id = ? ORDER BY n

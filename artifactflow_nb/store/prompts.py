@@ -3,7 +3,7 @@
 ::
 
     request_base   request_json
-    NULL           [message, ...]                                  the whole prompt; all rows of release 0.1.0
+    NULL           [message, ...]                                  the whole prompt
     call-7         [[0, 2], message, [4, 81], message, message]    ranges of the prompt of call-7, and new messages
 
 A message is `[role, hash of its text]`, with its native calls as a third element if it has any. Ranges are half-open,

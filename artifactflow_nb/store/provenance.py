@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.errors import NotFound, brief
 from artifactflow_nb.store.encoding import from_row, to_json
 from artifactflow_nb.store.runs import START_LOCK
 
@@ -87,13 +87,10 @@ def _counts_by_run(rows: Iterable[sqlite3.Row]) -> Mapping[str, Mapping[str, int
 
 
 def load_manifest(db: sqlite3.Connection, run_id: str) -> dict[str, Any]:
-    """The manifest of a run; empty for a run of a release without manifests.
-
-    Errors: `NotFound` for an unknown run.
-    """
+    """Return the manifest of a run; `NotFound` for an unknown run."""
     row = db.execute("SELECT manifest_json FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
-        raise NotFound(f"There is no run {run_id!r} in this store. wb.runs_df() lists its runs.")
+        raise NotFound(f"There is no run {brief(run_id)} in this store. wb.runs_df() lists its runs.")
     manifest: dict[str, Any] = orjson.loads(row["manifest_json"])
     return manifest
 

@@ -16,7 +16,7 @@ from artifactflow_nb.core.budget import BudgetUsage
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.runs import Outcome, ParentCall
 from artifactflow_nb.core.text.format import without_context
-from artifactflow_nb.errors import Conflict, NotFound, UsageError
+from artifactflow_nb.errors import Conflict, NotFound, UsageError, brief
 from artifactflow_nb.store.conversations import (
     ParentId,
     ParentSelector,
@@ -27,7 +27,7 @@ from artifactflow_nb.store.conversations import (
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import from_row, insert, pack_text, to_json, to_row, unpack_text
 from artifactflow_nb.store.metrics import load_budget_usage, load_budget_usage_at_last_turn
-from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
+from artifactflow_nb.store.schema import from_microseconds, to_microseconds
 
 RUNNING, WAITING, COMPLETED, FAILED, CANCELLED = "running", "waiting", "completed", "failed", "cancelled"
 INTERRUPTED = "interrupted"
@@ -157,9 +157,7 @@ class RunStore:
             try:
                 insert(db, "runs", row)
             except sqlite3.IntegrityError as error:
-                raise UsageError(
-                    f"A thread {run.thread_id!r} exists already; omit thread_id to get a new one."
-                ) from error
+                raise UsageError(f"A thread {run.thread_id!r} exists already; omit thread_id for a new one.") from error
             unset = dict.fromkeys(StoredRun.__dataclass_fields__)
             settings = orjson.loads(row["settings_json"])
             stored = from_row(StoredRun, unset | row, parent_message_id=parent_id, settings=settings)
@@ -202,7 +200,7 @@ class RunStore:
                 (status, ended_at, error_type, error_message, event.data.get("outcome"), run_id),
             )
             if cursor.rowcount != 1:
-                raise Conflict(f"The run {run_id!r} has ended already; it cannot end twice.")
+                raise Conflict(f"The run {brief(run_id)} has ended already; it cannot end twice.")
             _set_message(db, run_id, status, response)
             earlier_events = also_write(db)
             insert_events(db, [event_row(event)])
@@ -265,14 +263,14 @@ class RunStore:
         def work(db: sqlite3.Connection) -> StoredRun:
             row = db.execute("SELECT run_id FROM runs WHERE thread_id = ?", (thread_id,)).fetchone()
             if row is None:
-                raise NotFound(f"There is no run with the thread {thread_id!r} in this store.")
+                raise NotFound(f"There is no run with the thread {brief(thread_id)} in this store.")
             return load_run(db, row["run_id"])
 
         return await self._database.read(work)
 
     async def unfinished(self) -> list[StoredRun]:
         """Waiting and running runs including subruns, the oldest first."""
-        return await self._database.read(_load_unfinished_with_subruns)
+        return await self._database.read(lambda db: load_unfinished(db, with_subruns=True))
 
     async def budget_usage(self, run_id: str, *, with_subruns: bool = False) -> BudgetUsage:
         """Tokens, money and time that a run has used so far, optionally with its subruns."""
@@ -308,7 +306,7 @@ def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
         (run_id,),
     ).fetchone()
     if row is None:
-        raise NotFound(f"There is no run {run_id!r} in this store: it was deleted, or it is in another store.")
+        raise NotFound(f"There is no run {brief(run_id)} in this store: it was deleted, or it is in another store.")
     return from_row(StoredRun, row, settings=orjson.loads(row["settings_json"]))
 
 
@@ -324,16 +322,12 @@ def load_full_id(db: sqlite3.Connection, beginning: str) -> str:
     return found[0] if len(found) == 1 else beginning
 
 
-def load_unfinished(db: sqlite3.Connection) -> list[StoredRun]:
-    """Load waiting and running runs, oldest first, except subruns of these, which their parents resume."""
-    runs = _load_unfinished_with_subruns(db)
-    ids = {run.run_id for run in runs}
-    return [run for run in runs if run.parent_call is None or run.parent_call.run_id not in ids]
-
-
-def _load_unfinished_with_subruns(db: sqlite3.Connection) -> list[StoredRun]:
+def load_unfinished(db: sqlite3.Connection, *, with_subruns: bool = False) -> list[StoredRun]:
+    """Load waiting and running runs, oldest first; by default without subruns of these, which their parents resume."""
     rows = db.execute("SELECT run_id FROM runs WHERE status IN ('running', 'waiting') ORDER BY rowid").fetchall()
-    return [load_run(db, row["run_id"]) for row in rows]
+    runs = [load_run(db, row["run_id"]) for row in rows]
+    ids = {run.run_id for run in runs}
+    return [run for run in runs if with_subruns or run.parent_call is None or run.parent_call.run_id not in ids]
 
 
 def load_events(db: sqlite3.Connection, run_id: str, after: int = 0) -> list[StreamEvent]:

@@ -4,24 +4,22 @@ import json
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from artifactflow_nb.core.approvals import DENIED_ERRORS
-from artifactflow_nb.core.document.project import project_conversation_id
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.text.format import duration, usd
 from artifactflow_nb.errors import RunCancelled, StoreError, UsageError
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.database import connect, store_errors
-from artifactflow_nb.store.documents import list_projects
 from artifactflow_nb.store.encoding import validate_row_count
-from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.store.runs import StoredRun, load_run, load_unfinished
+from artifactflow_nb.store.schema import from_microseconds, stored_plugin_tables, to_microseconds
 
 _KINDS = {
     "messages": ("conversations", "messages"),
@@ -29,7 +27,7 @@ _KINDS = {
     "model calls": ("llm_calls",),
     "tool calls": ("tool_calls",),
     "approvals": ("approvals",),
-    "jobs": ("plan_jobs", "block_jobs"),
+    "jobs": ("plan_jobs",),
     "events": ("events",),
     "artifacts": ("artifact_versions", "deleted_versions"),
     "sources": ("sources", "works", "sections", "passages", "passage_words_content", "passage_words_data",
@@ -66,6 +64,10 @@ SELECT f.conversation_id, r.run_id, r.status FROM family f LEFT JOIN runs r USIN
 """
 """The runs of a conversation and of the conversations of its subruns, the oldest first."""
 
+KeptConversations = Callable[[sqlite3.Connection], Collection[str]]
+KEPT_CONVERSATIONS: dict[str, KeptConversations] = {}
+"""By plugin, what returns the ids of the conversations that are never pruned."""
+
 _PAGE_FIGURES = ("page_size", "page_count", "freelist_count")
 
 
@@ -99,11 +101,18 @@ class OldConversation:
 def measure(db: sqlite3.Connection) -> list[StoredBytes]:
     """Measure the sizes of all content, then of unused pages, and of indexes with empty space in pages."""
     sizes: list[StoredBytes] = []
-    for kind, tables in _KINDS.items():
+    of_plugins = {table.name: (table.name,) for table in stored_plugin_tables(db)}
+    for kind, tables in {**_KINDS, **of_plugins}.items():
         n_rows: dict[str | None, int] = defaultdict(int)
         n_bytes: dict[str | None, int] = defaultdict(int)
         for table in tables:
-            for conversation_id, rows, size in db.execute(_size_sql(db, table)):
+            columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+            n_bytes_sql = " + ".join(f'coalesce(length(CAST(t."{name}" AS BLOB)), 0)' for name in columns)
+            place, join = "t.conversation_id" if "conversation_id" in columns else "NULL", ""
+            if "conversation_id" not in columns and "run_id" in columns:
+                place, join = "r.conversation_id", "JOIN runs r USING (run_id)"
+            sql = f"SELECT {place}, count(*), coalesce(sum({n_bytes_sql}), 0) FROM {table} t {join} GROUP BY 1"  # noqa: S608 - names of the schema
+            for conversation_id, rows, size in db.execute(sql):
                 n_rows[conversation_id] += rows
                 n_bytes[conversation_id] += size
         sizes += (StoredBytes(key, kind, n_rows[key], n_bytes[key]) for key in n_rows if n_rows[key])
@@ -116,26 +125,16 @@ def measure(db: sqlite3.Connection) -> list[StoredBytes]:
     return sizes
 
 
-def _size_sql(db: sqlite3.Connection, table: str) -> str:
-    """Return SQL for the number of rows and their bytes in a table, by conversation."""
-    columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
-    size = " + ".join(f'coalesce(length(CAST(t."{name}" AS BLOB)), 0)' for name in columns)
-    place, join = "t.conversation_id", ""
-    if "conversation_id" not in columns:
-        place, join = ("r.conversation_id", "JOIN runs r USING (run_id)") if "run_id" in columns else ("NULL", "")
-    return f"SELECT {place}, count(*), coalesce(sum({size}), 0) FROM {table} t {join} GROUP BY 1"  # noqa: S608 - names of the schema
-
-
 def old_conversations(db: sqlite3.Connection, before: int | None, keep: int) -> Iterator[OldConversation]:
-    """Return the conversations to prune, newest first: no projects, and none with an unfinished run.
+    """Return the conversations to prune, newest first: none that a plugin keeps, and none with an unfinished run.
 
     Args:
         db: A connection.
         before: Time in microseconds since 1970 before which the newest question was asked; None for any time.
         keep: Number of the newest conversations to exclude.
     """
-    projects = {project_conversation_id(name) for name in list_projects(db)}
-    rows = [row for row in db.execute(_CONVERSATIONS).fetchall() if row[0] not in projects]
+    protected = {conversation_id for find in KEPT_CONVERSATIONS.values() for conversation_id in find(db)}
+    rows = [row for row in db.execute(_CONVERSATIONS).fetchall() if row[0] not in protected]
     for conversation_id, title, updated_at, n_messages in rows[keep:]:
         if before is not None and updated_at >= before:
             continue
@@ -267,45 +266,30 @@ _USAGE = """coalesce(sum(input_tokens + output_tokens), 0) AS n_tokens,
 def load_home(db: sqlite3.Connection, limit: int, since: datetime) -> Home:
     """Load the contents of the home panel: at most `limit` runs, and the usage since a time."""
     newest = "SELECT run_id FROM runs WHERE parent_run_id IS NULL ORDER BY rowid DESC LIMIT ?"
+    usage = f"""
+        SELECT coalesce(response_model, request_model) AS model, count(*) AS n_calls, {_USAGE} FROM llm_calls
+        WHERE started_at >= ? AND provider <> ? AND input_tokens IS NOT NULL GROUP BY 1 ORDER BY n_tokens DESC
+    """  # noqa: S608 - constants only
     return Home(
         unfinished=load_unfinished(db),
         runs=[load_run_entry(db, row["run_id"]) for row in db.execute(newest, (limit,)).fetchall()],
-        today=_load_usage(db, since),
+        today=[
+            ModelUsage(row["model"], row["n_calls"], row["n_tokens"], bool(row["is_estimated"]), row["cost_usd"])
+            for row in db.execute(usage, (to_microseconds(since), COMPUTED_PROVIDER))
+        ],
     )
 
 
 def load_run_entry(db: sqlite3.Connection, run_id: str) -> RunEntry:
     """Load a run with its usage; `NotFound` for an unknown id."""
     with_subruns = "run_id IN (SELECT ?1 UNION ALL SELECT run_id FROM runs WHERE parent_run_id = ?1)"
-    usage = f"SELECT {_USAGE} FROM llm_calls WHERE error_type IS NULL AND {with_subruns}"  # noqa: S608 - constants only
+    usage = f"SELECT {_USAGE} FROM llm_calls WHERE input_tokens IS NOT NULL AND {with_subruns}"  # noqa: S608 - constants only
     used = db.execute(usage, (run_id,)).fetchone()
     not_failed = json.dumps([*DENIED_ERRORS, RunCancelled.__name__])
     failed = f"SELECT count(*) FROM tool_calls WHERE success = 0 AND {with_subruns}"  # noqa: S608 - constants only
     failed += " AND coalesce(error_type, '') NOT IN (SELECT value FROM json_each(?2))"
     n_failed = db.execute(failed, (run_id, not_failed)).fetchone()[0]
     return RunEntry(load_run(db, run_id), used["n_tokens"], bool(used["is_estimated"]), used["cost_usd"], n_failed)
-
-
-def load_conversation_costs(db: sqlite3.Connection, conversation_ids: Sequence[str]) -> dict[str, float | None]:
-    """The cost of all calls of each conversation; None if one is unknown. A conversation without calls is missing."""
-    sql = f"""
-        SELECT runs.conversation_id, {_USAGE} FROM llm_calls JOIN runs USING (run_id)
-        WHERE llm_calls.error_type IS NULL AND runs.conversation_id IN (SELECT value FROM json_each(?)) GROUP BY 1
-    """  # noqa: S608 - constants only
-    rows = db.execute(sql, (json.dumps(list(conversation_ids)),))
-    return {row["conversation_id"]: row["cost_usd"] for row in rows}
-
-
-def _load_usage(db: sqlite3.Connection, since: datetime) -> list[ModelUsage]:
-    sql = f"""
-        SELECT coalesce(response_model, request_model) AS model, count(*) AS n_calls, {_USAGE} FROM llm_calls
-        WHERE started_at >= ? AND provider <> ? AND error_type IS NULL GROUP BY 1 ORDER BY n_tokens DESC
-    """  # noqa: S608 - constants only
-    rows = db.execute(sql, (to_microseconds(since), COMPUTED_PROVIDER))
-    return [
-        ModelUsage(row["model"], row["n_calls"], row["n_tokens"], bool(row["is_estimated"]), row["cost_usd"])
-        for row in rows
-    ]
 
 
 def load_overview(db: sqlite3.Connection, n_newest: int) -> Overview:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ MAX_BATCH = 64
 
 
 class QueuedWork:
-    """A queued function and its outcome.
+    """A queued function and its outcome. The function runs in the context of its coroutine, as with `to_thread`.
 
     Attributes:
         future: The future on which the coroutine waits.
@@ -30,9 +31,10 @@ class QueuedWork:
         error: The exception that it raised; None without one.
     """
 
-    __slots__ = ("error", "future", "result", "work")
+    __slots__ = ("_context", "error", "future", "result", "work")
 
     def __init__(self, work: Callable[..., Any], future: "asyncio.Future[Any]") -> None:
+        self._context = copy_context()
         self.work = work
         self.future = future
         self.result: Any = None
@@ -41,7 +43,7 @@ class QueuedWork:
     def run(self, runner: Callable[[Callable[..., Any]], Any]) -> None:
         """Call `runner` with the function and store the result or the exception."""
         try:
-            self.result, self.error = runner(self.work), None
+            self.result, self.error = self._context.run(runner, self.work), None
         except BaseException as error:  # noqa: BLE001 - raised in the waiting coroutine instead
             self.result, self.error = None, error
 

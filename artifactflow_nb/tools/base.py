@@ -12,7 +12,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property, partial
@@ -21,11 +21,11 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
+from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.messages import ToolProtocol, ToolResult, ToolSpec
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.core.toolcalls.xml import format_call
-from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, StoreError, ToolError, UsageError
+from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, StoreError, ToolError, UsageError, brief
 from artifactflow_nb.store.encoding import storable_json
 from artifactflow_nb.tools.manual import placeholder, tool_entry
 from artifactflow_nb.tools.threads import is_task_cancelled, run_in_thread
@@ -65,7 +65,7 @@ class ToolPermission(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolContext(CardMixin):
+class ToolContext:
     """Identity of a tool call and the services that the tool may use.
 
     Attributes:
@@ -76,6 +76,8 @@ class ToolContext(CardMixin):
         tool_call_id: Id of the call. A tool must not have a second effect if it is called again with the same id.
         services: Services by class, as the engine wired them; read them with `service`.
         notify: Publishes an event (type and payload) to the subscribers of the run.
+        ask: Asks the person with the given fields of an `ApprovalRequest`, and returns the `Decision`. The run may wait
+            meanwhile; its time is not part of `timeout_s`. `ToolError` for tools that are not of MCP servers.
         now: Start of the call, aware, in UTC. A tool can be replayed if it uses this time instead of the system time.
         tool_protocol: Protocol of the calling agent, `xml` or `native`.
     """
@@ -87,6 +89,7 @@ class ToolContext(CardMixin):
     tool_call_id: str
     services: Mapping[type, Any] = field(default_factory=dict, repr=False)
     notify: Callable[[str, Mapping[str, Any]], None] = field(default=lambda _type, _data: None, repr=False)
+    ask: "AskPerson" = field(default=lambda **_fields: _ask_nobody(), repr=False)
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     tool_protocol: ToolProtocol = "xml"
 
@@ -100,11 +103,28 @@ class ToolContext(CardMixin):
             ) from None
         return service
 
-    def _card(self) -> Card:
-        ids = ("run_id", "conversation_id", "message_id", "tool_call_id")
-        services = ", ".join(kind.__name__ for kind in self.services)
-        rows: CardRows = [*((name, Code(getattr(self, name))) for name in ids), ("services", services)]
-        return Card("Tool context", f"of a call by {self.agent}", rows)
+
+AskPerson = Callable[..., Awaitable[Decision]]
+
+
+async def _ask_nobody() -> Decision:
+    raise ToolError("Nobody can be asked here.")
+
+
+def unlimited(limit: asyncio.Timeout, ask: AskPerson) -> AskPerson:
+    """Return a function that asks the person, for whose time the limit is lifted."""
+
+    async def wait(**fields: Any) -> Decision:
+        loop, until = asyncio.get_running_loop(), limit.when()
+        left = None if until is None else until - loop.time()
+        limit.reschedule(None)
+        try:
+            return await ask(**fields)
+        finally:
+            with suppress(RuntimeError):  # the call has ended
+                limit.reschedule(None if left is None else loop.time() + left)
+
+    return wait
 
 
 Handler = Callable[..., Awaitable["str | ToolResult"] | str | ToolResult]
@@ -114,7 +134,7 @@ NotePredicate = Callable[[BaseModel], bool]
 
 
 @dataclass(frozen=True, repr=False)
-class Tool(CardMixin):
+class Tool:
     """A tool that agents can call. Usually created by the `tool` decorator.
 
     Attributes:
@@ -135,7 +155,7 @@ class Tool(CardMixin):
         uses_store_only: Whether a call reads and writes nothing but the store (artifacts). Cancelling the run lets it
             finish, and a verification executes it again, whereas other tools return their recorded results.
         request_kind: Kind of the approval request.
-        request_action: The action that the approval request names; empty for `run` and the tool's name.
+        request_action: The action that the approval request names, or a function for it; empty for `run` and the name.
         hosts: Returns the hosts that a call reads from, so that decisions are about hosts; None for other tools.
         is_exclusive: Whether a reply with this call must have no other call.
         is_allowed_after_limit: Whether one more call is allowed after the last round of tool calls.
@@ -155,7 +175,7 @@ class Tool(CardMixin):
     is_note: NotePredicate = lambda _args: False
     uses_store_only: bool = False
     request_kind: Literal["tool", "plan", "edit", "question"] = "tool"
-    request_action: str = ""
+    request_action: str | Callable[["ToolContext"], str] = ""
     hosts: Callable[[BaseModel], tuple[str, ...]] | None = None
     is_exclusive: bool = False
     is_allowed_after_limit: bool = False
@@ -230,18 +250,6 @@ class Tool(CardMixin):
     def _permission_label(self) -> str:
         return self.permission.value if isinstance(self.permission, ToolPermission) else "depends on the call"
 
-    def _card(self) -> Card:
-        properties = self.spec.parameters.get("properties", {})
-        params = [(Code(name), prop.get("description", "")) for name, prop in properties.items()]
-        rows: CardRows = [
-            ("does", self.description),
-            ("permission", self._permission_label),
-            ("category", self.category),
-            ("stopped after", f"{self.timeout_s:g} s"),
-        ]
-        folds = [Details("Parameters", CardTable(("name", "meaning"), params), is_open=True)] if params else []
-        return Card("Tool", self.signature, rows, [*folds, Details("What the model reads", Code(self.manual))])
-
     async def permission_for(self, ctx: ToolContext, args: BaseModel) -> ToolPermission:
         """Return the permission that this call needs."""
         if isinstance(self.permission, ToolPermission):
@@ -277,7 +285,7 @@ class Tool(CardMixin):
             values = {**(args.model_extra or {}), **{name: getattr(args, name) for name in type(args).model_fields}}
             async with limit:
                 if inspect.iscoroutinefunction(self.handler):
-                    result = await self.handler(ctx, **values)
+                    result = await self.handler(replace(ctx, ask=unlimited(limit, ctx.ask)), **values)
                 else:
                     result = await run_in_thread(partial(self.handler, ctx, **values), f"tool-{self.name}")
             if not isinstance(result, ToolResult):
@@ -388,6 +396,8 @@ def placeholder_tool(name: str, permission: ToolPermission) -> Tool:
 
 def _params_model(tool_name: str, handler: Handler) -> type[BaseModel]:
     """Create the model of a function's parameters; texts in `Annotated[type, "text"]` become descriptions."""
+    if not inspect.isroutine(handler):
+        raise UsageError(f"{brief(handler)} is not a function. Decorate a typed function with @af.tool.")
     hints = get_type_hints(handler, include_extras=True)
     fields: dict[str, Any] = {}
     parameters = list(inspect.signature(handler).parameters.values())
@@ -395,9 +405,7 @@ def _params_model(tool_name: str, handler: Handler) -> type[BaseModel]:
         raise UsageError(f"The first parameter of the tool {tool_name!r} must be its context: `ctx: ToolContext`.")
     for parameter in parameters[1:]:
         if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
-            raise UsageError(
-                f"The tool {tool_name!r} takes {parameter}. Name each parameter, so that the model knows it."
-            )
+            raise UsageError(f"The tool {tool_name!r} takes {parameter}. Name each parameter for the model.")
         if parameter.name not in hints:
             raise UsageError(f"The parameter {parameter.name!r} of the tool {tool_name!r} has no type. Annotate it.")
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default

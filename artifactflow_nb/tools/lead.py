@@ -23,8 +23,7 @@ class PersonQuestion(BaseModel):
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, coerce_numbers_to_str=True)
 
     question: Annotated[
-        str,
-        Field(description="One question, in the person's language.", min_length=1, max_length=_QUESTION_CHARS),
+        str, Field(description="One question, in the person's language.", min_length=1, max_length=_QUESTION_CHARS)
     ]
     choices: Annotated[
         list[Choice],

@@ -10,14 +10,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock, Timer
-from typing import Any
 
 from artifactflow_nb.core.middleware import CallError, Middleware, ModelCall, ModelOutcome, ToolInvocation, ToolOutcome
-from artifactflow_nb.core.text.cards import Card, CardCell, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
 from artifactflow_nb.core.text.format import count, duration
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.flows.compression import cut_text
-from artifactflow_nb.widgets.page.display import Display, has_kernel, show_saved
+from artifactflow_nb.widgets.page.display import Display, has_kernel
 
 REDRAW_INTERVAL_S = 0.3
 """Calls within this interval are displayed together."""
@@ -72,7 +71,7 @@ class _CallRow:
         return f"{call.agent}, step {call.step}: prompt of {size}"
 
 
-class DebugMiddleware(Middleware):
+class DebugMiddleware(CardMixin, Middleware):
     """Middleware that displays the last calls; in a notebook, the most recent display is updated live.
 
     Args:
@@ -83,7 +82,7 @@ class DebugMiddleware(Middleware):
 
     def __init__(self, last: int = 50) -> None:
         if isinstance(last, bool) or not isinstance(last, int) or last < 1:
-            raise UsageError(f"last is {last!r}; it must be the number of displayed calls, an integer of at least 1.")
+            raise UsageError(f"last is {brief(last)}; it must be the number of displayed calls, a whole number from 1.")
         self._last = last
         self._rows: list[_CallRow] = []
         self._dropped_ids: set[str] = set()
@@ -92,32 +91,8 @@ class DebugMiddleware(Middleware):
         self._display: Display | None = None
         self._timer: Timer | None = None
 
-    async def before_model(self, call: ModelCall) -> None:
-        """Add a running model call."""
-        self._note(call, None)
-
-    async def after_model(self, call: ModelCall, outcome: ModelOutcome) -> None:
-        """Add the outcome of a model call."""
-        self._note(call, outcome)
-
-    async def on_model_error(self, call: ModelCall, error: CallError) -> None:
-        """Add the error of a model call."""
-        self._note(call, error)
-
-    async def before_tool(self, call: ToolInvocation) -> None:
-        """Add a running tool call."""
-        self._note(call, None)
-
-    async def after_tool(self, call: ToolInvocation, outcome: ToolOutcome) -> None:
-        """Add the outcome of a tool call."""
-        self._note(call, outcome)
-
-    async def on_tool_error(self, call: ToolInvocation, error: CallError) -> None:
-        """Add the error of a tool call."""
-        self._note(call, error)
-
-    def _note(self, call: ObservedCall, outcome: CallOutcome | None) -> None:
-        """Add a call and drop the oldest one above the limit, or add an outcome unless its call was dropped."""
+    async def after_model(self, call: ObservedCall, outcome: CallOutcome | None = None) -> None:
+        """Add a running call and drop the oldest one above the limit, or add an outcome unless its call was dropped."""
         with self._lock:
             row = next((row for row in reversed(self._rows) if _id(row.call) == _id(call)), None)
             if row is not None:
@@ -134,6 +109,13 @@ class DebugMiddleware(Middleware):
                         self._dropped_ids.add(_id(first.call))
             self._redraw_soon()
 
+    async def on_model_error(self, call: ObservedCall, error: CallError) -> None:
+        """Add the error of a call."""
+        await self.after_model(call, error)
+
+    before_model = before_tool = after_tool = after_model
+    on_tool_error = on_model_error
+
     def _redraw_soon(self) -> None:
         """Redraw after `REDRAW_INTERVAL_S`, unless that is scheduled already."""
         if self._display is not None and self._timer is None:
@@ -145,20 +127,15 @@ class DebugMiddleware(Middleware):
         with self._lock:
             self._timer, display = None, self._display
         if display is not None:
-            display.replace(self._output())
+            display.replace(self._card().output)
 
     def _ipython_display_(self) -> None:
         if not has_kernel():
-            show_saved(self._output())
-            return
-        display = Display(self._output())
+            raise NotImplementedError  # IPython then displays the card
+        display = Display(self._card().output)
         with self._lock:
             self._display = display
             self._redraw_soon()  # calls since the output was rendered
-
-    def _output(self) -> dict[str, Any]:
-        card = self._card()
-        return {"text/plain": card.plain(), "text/markdown": card.markdown(), "text/html": card.html()}
 
     def __repr__(self) -> str:
         return f"DebugMiddleware(last={self._last})"

@@ -12,17 +12,16 @@ One widget serves all outputs of a page, so an ended run needs neither a view no
 from collections.abc import Mapping
 from typing import Any
 
-import anywidget
-
-from artifactflow_nb.core.language import texts_in
+from artifactflow_nb.core.language import in_language, translate
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import ArtifactFlowError, NotFound
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.store.runs import COMPLETED, RUNNING, WAITING, StoredRun
 from artifactflow_nb.widgets.chat.view import ChatView
-from artifactflow_nb.widgets.page import assets
-from artifactflow_nb.widgets.page.display import PageWidget, with_host
+from artifactflow_nb.widgets.page.panel import PageWidget, Panel, with_host
+from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.stream import SavedState
 from artifactflow_nb.widgets.page.view import PageAction, View
 from artifactflow_nb.widgets.run.view import RunView
@@ -31,20 +30,14 @@ MAX_RUNS = 200
 """Runs of one message."""
 
 
-class EndedRuns(anywidget.AnyWidget):
-    """Serves the buttons of ended runs; for `notify` see `PageWidget`."""
-
-    _css = assets.all_styles()
+class EndedRuns(PageWidget):
+    """Serves the buttons of ended runs; for `notify` see `Panel`."""
 
     def __init__(self, thread: EngineThread, *, notify: bool) -> None:
-        self._esm = assets.ended_runs_script(thread.engine.settings.language)
-        super().__init__()
-        self._thread = thread
+        super().__init__(thread)
         self._notify = notify
-        self.on_msg(self._on_message)
 
-    def _on_message(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:
-        """Handle a message from a page, in the kernel's thread, where widgets are created."""
+    def _receive(self, content: Mapping[str, Any]) -> None:
         try:
             match content:
                 case {"type": "ask", "runs": list(run_ids)}:
@@ -52,6 +45,8 @@ class EndedRuns(anywidget.AnyWidget):
                     self.send({"type": "runs", "statuses": statuses})
                 case {"type": "act", "act": "copy", "run": str(run_id)}:
                     self.send({"type": "copy", "text": self._thread.call(self._message(run_id)).response or ""})
+                case {"type": "act", "act": "copy_report", "run": str(run_id)}:
+                    self.send({"type": "copy", "text": self._thread.call(self._report(run_id))})
                 case {"type": "act", "act": "retry", "run": str(run_id)}:
                     self._retry(run_id)
                 case {"type": "act", "act": "chat" | "regenerate" as act, "run": str(run_id)}:
@@ -75,6 +70,13 @@ class EndedRuns(anywidget.AnyWidget):
         run = await self._thread.engine.runs.get(run_id)
         return await self._thread.engine.conversations.message(run.message_id)
 
+    async def _report(self, run_id: str) -> str:
+        """Return the text of the newest artifact that a run wrote, except the plan; empty without one."""
+        run = await self._thread.engine.runs.get(run_id)
+        written = await self._thread.engine.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
+        own = [artifact for artifact in written if artifact.run_id == run_id and artifact.artifact_id != TASK_PLAN_ID]
+        return max(own, key=lambda artifact: artifact.created_at).content if own else ""
+
     def _retry(self, run_id: str) -> None:
         """Ask the question of a run again, and replace its output by the view of the new run."""
         controller = self._thread.engine.controller
@@ -85,40 +87,32 @@ class EndedRuns(anywidget.AnyWidget):
             return run
 
         run = self._thread.call(start())
-        note = texts_in(self._thread.engine.settings.language)("new_run", code=f'wb.run("{run.short_id}")')
-        view = RunView(RunClient(self._thread, run), note)
-        page = self._page(view)
-
-        async def open_view() -> dict[str, str]:
-            await page.stream.open()
-            return with_host(view.saved_output(), page.key, 0)
-
-        self.send({"type": "output", "data": self._thread.call(open_view())})
-
-    def _page(self, view: View) -> PageWidget:
-        """Return the widget of a view, whose page writes the numbered saved outputs into the notebook."""
-        page = PageWidget(
-            view,
-            self._thread.call_soon,
-            lambda output, number, is_last: SavedState(
-                number, dict(output) if is_last else with_host(output, page.key, number), is_last
-            ),
-            notify=self._notify,
-        )
-        return page
+        with in_language(self._thread.language):
+            note = translate(
+                "This is a new run, {code}. A variable of this cell still has the earlier one.",
+                code=f'wb.run("{run.short_id}")',
+            )
+        self._replace_output(RunView(RunClient(self._thread, run), note))
 
     def _open_chat(self, run_id: str, *, is_again: bool) -> None:
         """Replace the output of a run by a chat of its conversation."""
         message = self._thread.call(self._message(run_id))
         flow = self._thread.call(self._thread.engine.controller.flow_of_message(message.message_id))
+        self._thread.call(self._thread.engine.conversations.activate(message.message_id))
         view = ChatView(self._thread, message.conversation_id, flow=flow)
-        page = self._page(view)
+        self._replace_output(view, PageAction("regenerate", {"message": message.message_id}) if is_again else None)
 
-        async def open_view() -> dict[str, str]:
-            await self._thread.engine.conversations.activate(message.message_id)
-            await page.stream.open()
-            if is_again:
-                await view.act(PageAction("regenerate", {"message": message.message_id}))
-            return with_host(view.saved_output(), page.key, 0)
+    def _replace_output(self, view: View, act: PageAction | None = None) -> None:
+        """Replace the output of a run by a view that has performed an action; its page writes what is saved."""
 
-        self.send({"type": "output", "data": self._thread.call(open_view())})
+        def save(output: SavedOutput, number: int, is_last: bool) -> SavedState:
+            return SavedState(number, output if is_last else with_host(output, panel.key, number), is_last)
+
+        async def saved_output() -> SavedOutput:
+            if act is not None:
+                await view.act(act)
+            return with_host(view.saved_output(), panel.key, 0)
+
+        panel = Panel(lambda: view, self._thread, notify=self._notify, save=save)
+        panel.start()
+        self.send({"type": "output", "data": self._thread.call(saved_output())})

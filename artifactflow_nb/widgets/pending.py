@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
-from artifactflow_nb.core.language import texts_in
+from artifactflow_nb.core.language import EnglishText, translate
+from artifactflow_nb.core.text.format import translate_count
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.run_client import RunReader, offered_tool
@@ -21,7 +22,7 @@ from artifactflow_nb.widgets.run.approval_card import approval_box, approval_car
 from artifactflow_nb.widgets.run.cited_page import cited_text
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
-from artifactflow_nb.widgets.run.saved import request_hint
+from artifactflow_nb.widgets.run.saved import hint_for_status, request_hint
 
 Decide = Callable[[str, Decision], Awaitable[None]]
 """Decides a request; awaited on the engine's loop."""
@@ -36,6 +37,7 @@ class PendingView(PolledView):
         address: Address of the conversation of a run, for a link; empty for none.
     """
 
+    label: EnglishText = "Approvals"
     css = "af-pending"
     conversation_id = None
 
@@ -48,8 +50,6 @@ class PendingView(PolledView):
         address: Callable[[StoredRun], str] = lambda _run: "",
     ) -> None:
         super().__init__(engine)
-        self.texts = texts_in(engine.settings.language)
-        self.label = self.texts("page_approvals")
         self._decide = decide or self._decide_by_click
         self._run_id = run_id
         self._address = address
@@ -70,7 +70,7 @@ class PendingView(PolledView):
             await self._run_listener.listen_to(self._engine.controller, self._run_id)
             open_ids = {request.id for request in found}
             gone = [request for request_id, request in self._requests.items() if request_id not in open_ids]
-            self._decided |= {request.id: labels.request_sentence(request, self.texts) for request in gone}
+            self._decided |= {request.id: labels.request_sentence(request) for request in gone}
         self._requests = {request.id: TranscriptRequest.from_stored(request) for request in found}
         self._run_of = {request.id: request.run_id for request in found}
         self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in dict.fromkeys(self._run_of.values())}
@@ -87,17 +87,18 @@ class PendingView(PolledView):
             # One box, so that the requests of several runs can be decided at once.
             return (approval_box(self._entry(run) for run in self._runs.values()),)
         if self._run_id is None:
-            text = self.texts("nothing_waits")
+            text = translate("Nothing waits for a decision.")
             return (Node("empty", f"<p>{text}</p>", css="af-empty af-quiet", text=text),)
-        decided = [self.texts("decided", sentence=sentence) for sentence in self._decided.values()]
+        decided = [translate("Decided: {sentence}", sentence=sentence) for sentence in self._decided.values()]
         lines = "".join(f"<p>{escape_with_language(line)}</p>" for line in decided)
-        running = f'<p class="af-quiet">{status_mark("running", self.texts)} {self.texts("continues")}</p>'
+        note = translate("The run continues; it is shown where it was asked.")
+        running = f'<p class="af-quiet">{status_mark("running")} {note}</p>'
         return (Node("decided", lines, css="af-quiet", text="\n".join(decided)), Node("continues", running, "controls"))
 
     def saved_nodes(self) -> tuple[Node, ...]:
         """The cards, with the code that decides them in any kernel."""
-        hints = [request_hint(request, self.texts) for request in self._requests.values()]
-        hint = self.texts("decision_hint")
+        hints = [request_hint(request, self._run_of[request.id]) for request in self._requests.values()]
+        hint = hint_for_status(WAITING)
         note = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hints else []
         return (*note, *self.nodes(), *hints)
 
@@ -105,18 +106,18 @@ class PendingView(PolledView):
         question, address = escape_with_language(run.question), self._address(run)
         html = f'<a href="{escape(address)}">{question}</a>' if address else f"<strong>{question}</strong>"
         cards = tuple(
-            approval_card(request, self._tool(request.tool), partial(self._cited_html, run.run_id), self.texts)
+            approval_card(request, self._tool(request.tool), partial(self._cited_html, run.run_id))
             for request in self._requests.values()
             if self._run_of[request.id] == run.run_id
         )
         children = prefixed(cards, f"{run.run_id}/")
-        css, text = "af-pending-entry", self.texts("waiting_question", question=run.question)
+        css, text = "af-pending-entry", translate("Waiting: {question}", question=run.question)
         return Node(
             f"entry-{run.run_id}", f'<p class="af-question">{html}</p>', "box", css, children=children, text=text
         )
 
     def _render(self, run_id: str, text: str) -> str:
-        return cited_text(RunReader(self._engine.database.path, self._runs[run_id]), self.texts, text)
+        return cited_text(RunReader(self._engine.database.path, self._runs[run_id]), text)
 
     def _tool(self, name: str) -> Tool | None:
         return offered_tool(self._engine, name)
@@ -124,7 +125,7 @@ class PendingView(PolledView):
     def announcement(self) -> str:
         """The number of requests."""
         return (
-            self.texts("requests_wait_for_you", requests=self.texts.count(len(self._requests), "n_requests"))
+            translate("{requests} waiting for you.", requests=translate_count(len(self._requests), "request"))
             if self._requests
             else ""
         )

@@ -36,29 +36,26 @@ class IndexingLine:
         """Record the progress for the next `draw`."""
         self._progress = (done, total, path)
 
-    def announce(self, line: str) -> None:
-        """Display a line at once, before the work starts."""
-        self._show(line)
-
     def draw(self) -> None:
         """Display the recorded progress."""
         if self._progress and time.monotonic() - self._started_s >= _DISPLAY_DELAY_S:
             done, total, path = self._progress
-            self._show(f"{self._action} {self._folder}: {done:,} of {total:,} {self._unit}, {path}")
+            self.announce(f"{self._action} {self._folder}: {done:,} of {total:,} {self._unit}, {path}")
 
     def end(self, outcome: str) -> None:
         """Display a final line, if indexing took long enough: `Indexed data: 40 of 40 files read, 3.2 s`."""
         if self._progress and self._display:
-            self._show(self._final_line(outcome, self._progress))
+            self.announce(self._final_line(outcome, self._progress))
         elif self._progress and self._in_terminal and time.monotonic() - self._started_s >= _DISPLAY_DELAY_S:
-            self._show(self._final_line(outcome, self._progress))
+            self.announce(self._final_line(outcome, self._progress))
             sys.stderr.write("\n")
 
     def _final_line(self, outcome: str, progress: tuple[int, int, str]) -> str:
         elapsed_s = time.monotonic() - self._started_s
         return f"{outcome} {self._folder}: {progress[0]:,} of {progress[1]:,} {self._unit} read, {elapsed_s:.1f} s"
 
-    def _show(self, line: str) -> None:
+    def announce(self, line: str) -> None:
+        """Display a line at once."""
         if self._in_terminal:
             sys.stderr.write(f"\r{line[:_TERMINAL_WIDTH]:<{_TERMINAL_WIDTH}}")
             sys.stderr.flush()

@@ -6,78 +6,69 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from artifactflow_nb.analysis.plots.spans import (
-    MODEL,
-    TOOL,
-    WAIT,
-    SpanLog,
-    TimelineSpan,
-    covered_ms,
+from artifactflow_nb.analysis.plots.spans import MODEL, TOOL, WAIT, SpanLog, TimelineSpan, covered_ms, step_lane
+from artifactflow_nb.analysis.plots.svg import figure
+from artifactflow_nb.analysis.plots.waterfall import (
+    describe_spans,
+    kind_label,
     lane_label,
     span_detail,
     span_label,
-    step_lane,
+    waterfall_svg,
 )
-from artifactflow_nb.analysis.plots.svg import figure
-from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.core.language import Texts, texts_in
+from artifactflow_nb.core.language import EnglishText, status_label, translate
 from artifactflow_nb.core.text.cards import CardCell, CardTable, Named
-from artifactflow_nb.core.text.format import clip, usd, without_context
+from artifactflow_nb.core.text.format import clip, translate_count, translate_duration, usd, without_context
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.core.text.panels import panel_table, scroll_box
+from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.chat.metrics import AgentUsage, usage_by_agent
 from artifactflow_nb.widgets.page.elements import status_mark
 from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.view import Screen, View
 from artifactflow_nb.widgets.run import labels
-from artifactflow_nb.widgets.run.follower import RunFollower
-from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.saved import status_hint
 from artifactflow_nb.widgets.run.transcript import RunTranscript
-from artifactflow_nb.widgets.run.view import announcement
+from artifactflow_nb.widgets.run.view import RunView
 
 DRAW_INTERVAL_S = 0.5
 MAX_ROWS = 200
-_COUNT_COLUMNS = ("agent", "model_calls", "tool_calls", "failed", "input_tokens", "output_tokens")
-_METRIC_COLUMNS = ("model_time", "tool_time", "waiting", "cost")
+_COUNT_COLUMNS: Sequence[EnglishText] = (
+    *("agent", "model calls", "tool calls", "failed", "input tokens", "output tokens"),
+)
+_METRIC_COLUMNS: Sequence[EnglishText] = ("model time", "tool time", "waiting for you", "cost")
 _LANE_COLUMNS = 40
-_TIME_COLUMNS = ("from", "took")
-_SPAN_COLUMNS = ("agent", "kind", "name", *_TIME_COLUMNS, "status", "detail")
+_TIME_COLUMNS: Sequence[EnglishText] = ("from", "took")
+_SPAN_COLUMNS: Sequence[EnglishText] = ("agent", "kind", "name", *_TIME_COLUMNS, "status", "detail")
 
 
-class TimelineView(View):
+class TimelineView(RunView):
     """Timeline of one run. Without metrics it omits times and the drawing, so that the saved output is reproducible."""
 
+    label: EnglishText = "Timeline"
     css = "af-timeline"
 
-    def __init__(self, run: ViewedRun, *, with_metrics: bool = True) -> None:
-        self._run = run
-        self.texts = texts_in(run.language)
-        self.label = self.texts("timeline")
-        self._with_metrics = with_metrics
+    def __init__(self, run: RunReader, *, with_metrics: bool = True) -> None:
         self._transcript = _SpanTranscript(run.question)
-        self._follower = RunFollower(run, self._transcript, lambda: None, self._save)
+        super().__init__(run, transcript=self._transcript)
+        self._with_metrics = with_metrics
         self._refresh_task: asyncio.Task[None] | None = None
 
     async def open(self, screen: Screen) -> None:
         """Load the stored events and follow the run."""
         await super().open(screen)
-        await self._follower.start()
         if not self._transcript.is_ended:
             self._refresh_task = asyncio.get_running_loop().create_task(self._refresh_repeatedly())
 
-    def _save(self) -> None:
-        if self._transcript.is_ended:
-            self.close()
-            self.screen.finish()
-        else:
-            self.screen.save_soon()
+    def _on_change(self) -> None:
+        """Wait for the next drawing."""
 
     async def _refresh_repeatedly(self) -> None:
         # Running spans grow with time, without any event.
-        while True:
+        while not self._transcript.is_ended:
             await asyncio.sleep(DRAW_INTERVAL_S)
             self.screen.refresh()
 
@@ -87,44 +78,47 @@ class TimelineView(View):
         svg = self._drawn(now_ms) if self._with_metrics else ""
         return self._nodes(svg, now_ms or 0.0)
 
+    def saved_output(self) -> SavedOutput:
+        """Return the saved nodes."""
+        return View.saved_output(self)
+
     def saved_nodes(self) -> tuple[Node, ...]:
         """Return the timeline until now or the start of the pause, with hints and a fallback for the drawing."""
         is_waiting = self._transcript.status == WAITING
         until_ms = self._transcript.log.last_ms if is_waiting else self._now_ms()
         drawing = ""
         if self._with_metrics:
-            spans = self._transcript.spans
-            drawing = figure(self._drawn(until_ms), self.label, describe_spans(spans, until_ms or 0.0, self.texts))
-        hint = status_hint(self._transcript, self.texts)
+            description = describe_spans(self._transcript.spans, until_ms or 0.0)
+            drawing = figure(self._drawn(until_ms), translate(self.label), description)
+        hint = status_hint(self._transcript)
         hints = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hint else []
         return (*self._nodes(drawing, until_ms or 0.0), *hints)
 
     def _nodes(self, drawing: str, now_ms: float) -> tuple[Node, ...]:
         spans = self._transcript.spans
         agents = self._agents(spans, now_ms)
-        by_agent = panel_table(agents.columns, agents.rows, self.texts("by_agent"), numeric=agents.columns[1:])
-        table = _table(spans, self.texts, with_metrics=self._with_metrics)
-        rows = self.texts("as_table_of", rows=self.texts.count(len(spans), "n_rows"))
-        text = (
-            describe_spans(spans, now_ms, self.texts) if self._with_metrics else self.texts.count(len(spans), "n_spans")
-        )
+        by_agent = panel_table(agents.columns, agents.rows, translate("By agent"), numeric=agents.columns[1:])
+        table = _table(spans, with_metrics=self._with_metrics)
+        rows = translate("As a table: {rows}", rows=translate_count(len(spans), "row"))
+        text = describe_spans(spans, now_ms) if self._with_metrics else translate_count(len(spans), "span")
         return (
             self._head(),
-            *([Node("drawing", scroll_box(drawing, "af-drawing", self.label))] if drawing else []),
+            *([Node("drawing", scroll_box(drawing, "af-drawing", translate(self.label)))] if drawing else []),
             *([Node("agents", by_agent)] if agents.rows else []),
             Node("rows", rows, "fold", "af-rows", children=(Node("table", table),), text=text),
         )
 
     def _head(self) -> Node:
         status = self._transcript.status
-        label = escape(labels.status_label(self._transcript, self.texts))
+        label = escape(labels.run_status_label(self._transcript))
         if self._transcript.is_ended and self._with_metrics:
-            label += f" · {labels.summary_line(self._transcript, self.texts)}"
+            label += f" · {labels.summary_line(self._transcript)}"
         question = escape_with_language(clip(self._run.question, 90))
-        html = f'{status_mark(status, self.texts)} <strong>{question}</strong> <span class="af-quiet">{label}</span>'
-        texts = [self.texts("timeline_of", question=self._run.question)]
-        texts += [self.texts("interrupted_hint")] if status == INTERRUPTED else []
-        return Node("head", html, css="af-meta", text="\n\n".join(texts))
+        html = f'{status_mark(status)} <strong>{question}</strong> <span class="af-quiet">{label}</span>'
+        text = translate("Timeline: {question}", question=self._run.question)
+        if status == INTERRUPTED:
+            text += f"\n\n{translate('Interrupted: its process has ended. run.resume() continues it.')}"
+        return Node("head", html, css="af-meta", text=text)
 
     def _agents(self, spans: tuple[TimelineSpan, ...], now_ms: float) -> CardTable:
         """Totals by lane; times and cost only with metrics."""
@@ -140,28 +134,20 @@ class TimelineView(View):
             waits = [(span.start_ms, span.end_at(now_ms)) for span in lane_spans if span.kind == WAIT]
             totals[WAIT] = covered_ms(waits, self._transcript.pauses)
             used = usage.get(lane, AgentUsage())
-            metrics = [*map(self.texts.duration, totals.values()), "–" if used.cost_usd is None else usd(used.cost_usd)]
+            metrics = [*map(translate_duration, totals.values()), "–" if used.cost_usd is None else usd(used.cost_usd)]
             rows.append(
-                [
-                    Named(lane_label(lane, self.texts), lane),
-                    *_counts(lane_spans, used),
-                    *(metrics if self._with_metrics else []),
-                ]
+                [Named(lane_label(lane), lane), *_counts(lane_spans, used), *(metrics if self._with_metrics else [])]
             )
         columns = (*_COUNT_COLUMNS, *(_METRIC_COLUMNS if self._with_metrics else ()))
-        return CardTable(tuple(self.texts(f"column_{name}") for name in columns), rows)
+        return CardTable(tuple(translate(name, context="column") for name in columns), rows)
 
     def _drawn(self, now_ms: float | None) -> str:
-        return waterfall_svg(self._transcript.spans, now_ms, texts=self.texts)
+        return waterfall_svg(self._transcript.spans, now_ms)
 
     def _now_ms(self) -> float | None:
         """Milliseconds since the start of an unfinished run; None after its end."""
         is_unfinished = self._transcript.started_at and self._transcript.status in {RUNNING, WAITING}
         return self._transcript.log.ms(datetime.now(UTC)) if is_unfinished else None
-
-    def announcement(self) -> str:
-        """Announcement of the run, see `widgets.run.view.announcement`."""
-        return announcement(self._transcript, self.texts)
 
     def close(self) -> None:
         """Stop following the run."""
@@ -233,21 +219,22 @@ def _counts(spans: Sequence[TimelineSpan], usage: AgentUsage) -> list[int]:
     return [kinds[MODEL], kinds[TOOL], failed, usage.input_tokens, usage.output_tokens]
 
 
-def _table(spans: tuple[TimelineSpan, ...], texts: Texts, *, with_metrics: bool) -> str:
-    columns = [texts(f"column_{name}") for name in _SPAN_COLUMNS if with_metrics or name not in _TIME_COLUMNS]
-    numeric = [texts(f"column_{name}") for name in _TIME_COLUMNS]
-    rows = (_row(span, texts, with_metrics=with_metrics) for span in spans[:MAX_ROWS])
-    table = panel_table(columns, rows, texts("as_table"), numeric=numeric)
+def _table(spans: tuple[TimelineSpan, ...], *, with_metrics: bool) -> str:
+    columns = [translate(name, context="column") for name in _SPAN_COLUMNS if with_metrics or name not in _TIME_COLUMNS]
+    numeric = [translate(name, context="column") for name in _TIME_COLUMNS]
+    rows = (_row(span, with_metrics=with_metrics) for span in spans[:MAX_ROWS])
+    table = panel_table(columns, rows, translate("As a table"), numeric=numeric)
     n_omitted = len(spans) - MAX_ROWS
     if n_omitted <= 0:
         return table
-    more = texts("rows_more", rows=texts.count(n_omitted, "n_rows"), code="wb.llm_calls_df(), wb.tool_calls_df()")
+    rows_omitted, code = translate_count(n_omitted, "row"), "wb.llm_calls_df(), wb.tool_calls_df()"
+    more = translate("… {rows} more: {code}", rows=rows_omitted, code=code)
     return f'{table}<p class="af-quiet">{more}</p>'
 
 
-def _row(span: TimelineSpan, texts: Texts, *, with_metrics: bool) -> list[CardCell]:
-    time = "…" if span.end_ms is None else texts.duration(span.end_ms - span.start_ms)
-    times = [texts.duration(span.start_ms), time] if with_metrics else []
-    kind, status = texts(f"span_{span.kind}"), texts(f"state_{span.status}")
-    lane, name = Named(lane_label(span.lane, texts), span.lane), Named(span_label(span, texts), span.name)
-    return [lane, kind, name, *times, status, span_detail(span, texts) if with_metrics else ""]
+def _row(span: TimelineSpan, *, with_metrics: bool) -> list[CardCell]:
+    time = "…" if span.end_ms is None else translate_duration(span.end_ms - span.start_ms)
+    times = [translate_duration(span.start_ms), time] if with_metrics else []
+    kind, status = kind_label(span.kind), status_label(span.status)
+    lane, name = Named(lane_label(span.lane), span.lane), Named(span_label(span), span.name)
+    return [lane, kind, name, *times, status, span_detail(span) if with_metrics else ""]

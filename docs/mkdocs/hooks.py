@@ -77,15 +77,11 @@ def notebook_markdown(page: str, notebook: Path) -> str:
 
 def output_html(output: Mapping[str, Any]) -> str:
     """The best form of a stored output, as HTML."""
-    from nbconvert.filters import markdown2html
-
     data = output.get("data", {"text/plain": output.get("text", "")})
     if "image/svg+xml" in data:
         body = data["image/svg+xml"]
     elif "text/html" in data:
         body = data["text/html"].replace(' border="1" class="dataframe"', "")  # the theme's own tables
-    elif "text/markdown" in data:
-        body = markdown2html(data["text/markdown"])
     else:
         body = f"<pre><code>{html.escape(data['text/plain'])}</code></pre>"
     return f'<div class="af-output">{body}</div>'

@@ -8,6 +8,7 @@ import pytest
 from artifactflow_nb.agents import prompts
 from artifactflow_nb.agents.prompts import HEADER, PromptLibrary
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
+from artifactflow_nb.plugins.projects.spec import COMPOSE_FLOW
 
 FILES = sorted(Path(prompts.__file__).parent.glob("*.md"))
 
@@ -29,9 +30,9 @@ def test_prompt_renders_with_the_variables_of_its_header(path: Path) -> None:
 
 def test_every_agent_has_a_prompt_file_and_every_file_an_agent() -> None:
     """Each packaged prompt file belongs to an agent."""
-    configs = [agent.config for flow in BUILT_IN_FLOWS.values() for agent in flow.agents]
+    configs = [agent.config for flow in (*BUILT_IN_FLOWS.values(), COMPOSE_FLOW) for agent in flow.agents]
     used = {config.prompt or config.name for config in configs}
-    others = {"agent_without_plans", "passage_scorer", "reviewer", "tools", "tools_native"}
+    others = {"agent_without_plans", "passage_scorer", "query_rewriter", "reviewer", "tools", "tools_native"}
     assert {path.stem for path in FILES} == used | others
 
 

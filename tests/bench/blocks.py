@@ -15,14 +15,13 @@ import orjson
 from bench.figures import Figure, cpu_seconds
 
 from artifactflow_nb.core.clock_ids import SystemClock
-from artifactflow_nb.core.document.edits import BlockEdit, write_block
-from artifactflow_nb.core.document.project import ProjectTemplate, project_conversation_id
-from artifactflow_nb.core.document.tree import BlockTree
-from artifactflow_nb.flows.compose.agents import format_block_index
+from artifactflow_nb.plugins.projects.agents import format_block_index
+from artifactflow_nb.plugins.projects.edits import BlockEdit, write_block
+from artifactflow_nb.plugins.projects.project import ProjectTemplate, project_conversation_id
+from artifactflow_nb.plugins.projects.store import ProjectStore, load_project
+from artifactflow_nb.plugins.projects.tree import BlockTree
 from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.document_rows import load_project
-from artifactflow_nb.store.documents import ProjectStore
 
 BLOCKS = 500
 TARGET = 4.0
@@ -32,9 +31,9 @@ _TIMES = 5
 _TEXT = "A sentence of the text of a block. " * 87
 _CONVERSATION = project_conversation_id("bench")
 _PLAIN = """
-SELECT v.title, v.content, v.block_json FROM artifact_versions v JOIN (
+SELECT v.title, v.content, v.metadata_json FROM artifact_versions v JOIN (
     SELECT artifact_id, max(version) AS version FROM artifact_versions WHERE conversation_id = ? GROUP BY artifact_id
-) USING (artifact_id, version) WHERE v.conversation_id = ? AND v.block_json IS NOT NULL
+) USING (artifact_id, version) WHERE v.conversation_id = ? AND v.metadata_json IS NOT NULL
 """
 _REPEATS = 15
 

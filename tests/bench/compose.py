@@ -12,12 +12,13 @@ from pathlib import Path
 
 from bench.figures import Figure
 
-from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block
-from artifactflow_nb.core.document.project import ProjectTemplate, project_conversation_id
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock, add_block
+from artifactflow_nb.plugins.projects.project import ProjectTemplate, project_conversation_id
+from artifactflow_nb.plugins.projects.store import ProjectStore
 from artifactflow_nb.store.artifacts import USER, Authorship
 
 BLOCKS = 50
@@ -55,12 +56,12 @@ async def figures() -> AsyncIterator[Figure]:
 
 async def _project(engine: Engine) -> list[str]:
     """Create a project with many blocks; return their ids."""
-    await engine.projects.create("bench", ProjectTemplate.load("paper"), USER)
+    await engine.service(ProjectStore).create("bench", ProjectTemplate.load("paper"), USER)
     by = Authorship(project_conversation_id("bench"), None, USER)
     versions = []
     for n in range(BLOCKS):
         new = NewBlock(f"Block {n}", BlockPosition("writing"), {"auto_generate": True})
-        versions += await engine.projects.change(by, lambda tree, new=new: add_block(tree, new))
+        versions += await engine.service(ProjectStore).change(by, lambda tree, new=new: add_block(tree, new))
     return [version.artifact_id for version in versions]
 
 
@@ -69,6 +70,6 @@ async def _write(engine: Engine, wanted: list[str]) -> None:
         "Write all.", conversation_id=project_conversation_id("bench"), flow="compose", work={"write": wanted}
     )
     await (await engine.controller.start(run))
-    tree = await engine.projects.tree(run.conversation_id, run.message_id)
+    tree = await engine.service(ProjectStore).tree(run.conversation_id, run.message_id)
     if {block.status for block in tree} != {"completed"}:
         raise AssertionError(f"Not all were written: {[block.name for block in tree if block.status != 'completed']}")

@@ -19,7 +19,8 @@ from typing import Any
 from bench.figures import Figure
 
 from artifactflow_nb.core.toolcalls.xml import format_call
-from artifactflow_nb.engine.engine import STORE_FILE, Engine
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel

@@ -8,8 +8,6 @@ from browser.lab import LabPage
 
 SCRIPT = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 _SERIOUS = ("serious", "critical")
-_EXCEPTION = ("label-content-name-mismatch", 'role="treeitem"')
-"""A rule and its exception: the name of a tree node is the whole question, its label only the beginning."""
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
 """The rules that depend on the theme."""
 _RUN = """async ([selector, rules]) => {
@@ -61,11 +59,7 @@ def axe(page: LabPage, selector: str = ".af-run", rules: Sequence[str] = ()) -> 
     if page.page.evaluate("typeof window.axe") == "undefined":
         page.page.evaluate(SCRIPT.read_text(encoding="utf-8"))
     violations: list[dict[str, Any]] = page.page.evaluate(_RUN, [selector, {"runOnly": list(rules)} if rules else {}])
-    rule, exception = _EXCEPTION
-    for violation in violations:
-        if violation["id"] == rule:
-            violation["nodes"] = [node for node in violation["nodes"] if exception not in node]
-    return [violation for violation in violations if violation["impact"] in _SERIOUS and violation["nodes"]]
+    return [violation for violation in violations if violation["impact"] in _SERIOUS]
 
 
 def axe_in_both_themes(page: LabPage, selector: str = ".af-run") -> list[str]:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import nbformat
@@ -149,6 +150,27 @@ def lab_server(
             yield server
         finally:
             server.helpers.shutdown(wait=False, cancel_futures=True)
+            _stop(process)
+
+
+@contextmanager
+def marimo_server(home: Path, cells: Sequence[str]) -> Iterator[str]:
+    """Start marimo with a notebook of these cells and yield the address of its page."""
+    python = overlay_python("marimo")
+    body = "\n".join(f"@app.cell\ndef _():\n{indent(cell, '    ')}\n    return\n" for cell in cells)
+    (home / "run.py").write_text(f"import marimo\napp = marimo.App()\n\n{body}", encoding="utf-8")
+    environment = _environment(home) | {"HOME": str(home), "AF_APPROVALS": "ask"}
+    server = LabServer(f"http://127.0.0.1:{free_port()}", "", home, FrontEnd("marimo", "", {}))
+    options = ["--headless", "--no-token", "--skip-update-check", "--port", server.address.rpartition(":")[2]]
+    with (home / "server.log").open("w") as log:
+        process = subprocess.Popen(
+            [python, "-m", "marimo", "edit", "run.py", *options],
+            cwd=home, env=environment, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        try:
+            _wait_until_up(server, process, home / "server.log")
+            yield server.address
+        finally:
             _stop(process)
 
 

@@ -12,7 +12,6 @@ from browser.pictures import save_pictures
 from playwright.sync_api import Browser, Locator, Page, expect
 from pydantic import Field
 
-from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.forms.form import Field as FormField
@@ -24,7 +23,7 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
-SCRIPTS = ("texts.js", "focus.js", "code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "preview.js",
+SCRIPTS = ("texts.js", "host.js", "focus.js", "code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "preview.js",
            "approval.js", "question.js", "approval_group.js")  # fmt: skip
 EXPORTS = "makeForm, makeApprovalControls, makeApprovalGroup, makeQuestionControls, KeyedTree"
 STAGE = """() => {
@@ -49,6 +48,15 @@ FOCUSED = """() => {
     const { bottom, height } = node.getBoundingClientRect();
     return { bottom, height, inBar: node.closest(".af-approval-bar") !== null, name: node.outerHTML.slice(0, 80) };
 }"""
+BEGINNING = """y => {
+    scrollTo(0, y);
+    const [title, own] = [".af-approval-title", ".af-approval > .af-own"].map((each) => document.querySelector(each));
+    const foot = document.querySelector("[data-several] > .af-approval-bar, .af-approval > .af-approval-controls");
+    const bottom = (node) => node.getBoundingClientRect().bottom;
+    const first = own.getBoundingClientRect().top + title.offsetHeight;
+    return [foot.getBoundingClientRect().top - first, bottom(own) - first];
+}"""
+"""Heights: of the text of the first card that its foot does not cover, and of the whole text."""
 NO_DEFAULT: list[str] = []
 
 
@@ -85,14 +93,14 @@ class Stage:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.set_content(f"<!doctype html><style>{assets.all_styles()}</style><section class='af-run'></section>")
         scripts = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
-        texts = f"const UI_TEXTS = {json.dumps(dict(ENGLISH.page))};"
+        texts = 'const UI_LANGUAGE = "en", UI_TEXTS = {}, UI_STYLE = "";'
         page.evaluate(f"{texts}\n{scripts}\nObject.assign(window, {{ {EXPORTS} }}); undefined")
         page.evaluate(STAGE)
 
     def ask(self, question: TranscriptRequest) -> None:
         """Add the card of a request."""
         tool = send if question.tool == "send" else None
-        self.cards = (*self.cards, approval_card(question, tool, MarkdownRenderer().html, ENGLISH))
+        self.cards = (*self.cards, approval_card(question, tool, MarkdownRenderer().html))
         self.show(approval_box(self.cards))
 
     def form(self, *fields: FormField, **data: Any) -> None:
@@ -374,6 +382,19 @@ def test_buttons_stay_in_view_below_a_long_card(stage: Stage, width: int) -> Non
     expect(stage.button("Approve send")).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (800, 420), (390, 640)])
+@pytest.mark.parametrize("n_cards", [1, 3])
+def test_foot_never_covers_the_beginning_of_a_card(stage: Stage, width: int, height: int, n_cards: int) -> None:
+    """Wherever the page is scrolled to, the title and 120 pixels of the text are above the buttons that stick."""
+    stage.page.set_viewport_size({"width": width, "height": height})
+    for n in range(n_cards):
+        stage.ask(question(f"req-{n}", preview="\n\n".join(f"Paragraph {n}" for n in range(90))))
+    stage.page.evaluate("document.querySelector('.af-run').style.padding = '1500px 0'")
+    for y in range(1500 - height, 1500, 40):
+        free, text = stage.page.evaluate(BEGINNING, y)
+        assert free >= min(120, text), y
+
+
 @pytest.mark.parametrize("width", [1280, 800, 390])
 def test_bar_of_several_cards_stays_in_view_and_hides_no_focus(stage: Stage, width: int) -> None:
     """The bar is visible while any card is visible, and it covers no control that Tab reaches."""
@@ -552,9 +573,10 @@ def test_enter_sends_a_single_line_form(stage: Stage) -> None:
         FormField("title", "text", "Old", keep=True), act="rename", args={"id": "a"}, cancel="Cancel", cancelAct="stay"
     )
     stage.field("title").fill("新名")
-    stage.field("title").evaluate(
-        "node => node.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, isComposing: true}))"
-    )
+    for end in ("isComposing: true", "keyCode: 229"):  # the latter is Safari's
+        stage.field("title").evaluate(
+            f"node => node.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter', bubbles: true, {end}}}))"
+        )
     assert stage.sent == []
     stage.field("title").press("Enter")
     assert stage.sent == [["rename", {"id": "a", "values": {"title": "新名"}}]]
@@ -672,6 +694,36 @@ def test_tool_runs_with_edited_parameters(lab: LabServer, open_page: OpenPage) -
     assert json.loads(letter) == [*edited.values(), ["Mallory", "Trent"]]
     assert call == "edited once user"
     assert json.loads(approval) == ["edited", "once", "", edited | {"cc": ["Mallory", "Trent"]}]
+    assert page.errors == []
+
+
+LONG = """call = ToolCall("send", {"to": "Ada", "body": "\\n\\n".join(f"Line {n} of the letter." for n in range(60))})
+wb = af.Workbench(data_dir='long', model=af.ScriptedModel([call, "Done."], delay_s=0.01))"""
+READABLE = """card => {
+    const [title, text] = [".af-approval-title", ".af-preview"].map((each) => card.querySelector(each));
+    const { left, bottom } = title.getBoundingClientRect();
+    const isOnTop = (y) => card.querySelector(".af-own").contains(document.elementFromPoint(left + 60, y));
+    const heights = [-title.offsetHeight / 2, 20, 60, 100, 119];
+    return text !== null && heights.every((height) => isOnTop(bottom + height));
+}"""
+"""Whether nothing covers the title of a card and the 120 pixels below it, and all of it is in the window."""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (1100, 420), (1600, 1000)])
+def test_beginning_of_a_card_is_in_view_when_it_appears(
+    lab: LabServer, open_page: OpenPage, width: int, height: int
+) -> None:
+    """The view scrolls by itself: title, 120 pixels of the text and the buttons are in the window, large or small."""
+    tool, _, ask = ASK.partition("\nrun = ")
+    page = open_page(new_notebook(lab, TOOL + LONG + tool, f"run = {ask}", *["1 + 1"] * 9))
+    page.page.set_viewport_size({"width": width, "height": height})
+    page.open()
+    page.run_cell(0)
+    page.run_cell(1)
+    card = page.output(1).locator(".af-live .af-approval")
+    expect(card).to_be_visible(timeout=20_000)
+    page.page.wait_for_function(f"card => ({READABLE})(card)", arg=card.element_handle())
+    expect(card.get_by_role("button", name="Approve")).to_be_in_viewport(ratio=1)
     assert page.errors == []
 
 

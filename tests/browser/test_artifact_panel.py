@@ -183,7 +183,7 @@ def test_saved_panel_is_readable_without_a_kernel(page: LabPage) -> None:
     """The saved notebook has the artifacts with their texts and versions, and no widget."""
     expect(page.output(1).locator(".af-host")).to_have_count(1)
     (output,) = page.saved_outputs(1)
-    assert set(output["data"]) == {"text/plain", "text/markdown", "text/html"}
+    assert set(output["data"]) == {"text/plain", "text/html"}
     page.shutdown_kernel()
     page.open_elsewhere()
     saved = page.output(1).locator(".af-run.af-saved")

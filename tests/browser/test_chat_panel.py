@@ -29,7 +29,7 @@ run = wb.ask("Long?")
 threading.Thread(target=lambda: run.wait(20) and pathlib.Path("ended").touch()).start()
 run"""
 PAGES = """from ipywidgets.widgets import widget
-print("pages:", sum(type(page).__name__ == "PageWidget" for page in widget._instances.values()))"""
+print("pages:", sum(type(page).__name__ == "Panel" for page in widget._instances.values()))"""
 CLOSE = "wb.close()"
 _IS_STORED = """() => {
     const { outputs } = window.jupyterapp.shell.currentWidget.content.model.toJSON().cells[1];

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from artifactflow_nb.core.language import Language, texts_in
+from artifactflow_nb.core.language import Language, catalogue
 from artifactflow_nb.widgets.page import assets
 
 pytestmark = pytest.mark.browser
@@ -25,8 +25,9 @@ def test_times_are_those_of_the_reader(chromium: Browser, language: Language, la
     times = "<p data-at='1784000000000'></p><p data-at='1763790000000'></p>"
     page.set_content(f"<main>{times}<p data-since='{due}' data-due></p></main>")
     scripts = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in ("texts.js", "clocks.js"))
-    texts = json.dumps(dict(texts_in(language).page))
-    page.evaluate(f"const UI_TEXTS = {texts};\n{scripts}\nwindow.clocks = new Clocks(document.body); undefined")
+    texts = json.dumps(dict(catalogue(language)))
+    constants = f"const UI_LANGUAGE = '{language}', UI_TEXTS = {texts};"
+    page.evaluate(f"{constants}\n{scripts}\nwindow.clocks = new Clocks(document.body); undefined")
     for before_ms, text in zip((5_400, 1_900, -100), later, strict=True):
         page.evaluate("at => clocks.tick(at - Date.now())", due - before_ms)
         expect(page.locator("[data-due]")).to_have_text(text)

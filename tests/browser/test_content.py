@@ -12,8 +12,10 @@ from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, new_notebook, write_notebook
 from browser.pictures import save_pictures
 from browser.windows import VIEWPORT
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, Locator, expect
 
+from artifactflow_nb.core.text.content_style import content_style
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.export.notebook import export_html
 
 pytestmark = pytest.mark.browser
@@ -137,7 +139,7 @@ def test_citation_shows_its_passage_in_the_saved_output(page: str, open_page: Op
     expect(passage).to_be_hidden()
     mark.focus()
     expect(passage).to_contain_text("Section backups")
-    expect(passage.locator("mark")).to_contain_text("tell the data steward")
+    expect(passage.locator("mark")).to_contain_text("only after a restore has been tried")
     expect(passage.get_by_role("link", name="Open the source")).to_have_attribute(
         "href",
         re.compile(r"/content/handbook/storage\.md"),  # JupyterLab adds the folder of the notebook
@@ -408,3 +410,19 @@ run"""
     shown.page.goto(page.as_uri())
     with pypdfium2.PdfDocument(shown.page.pdf(format="A4")) as document:
         assert "Completed" in document[0].get_textpage().get_text_bounded()
+
+
+def test_formula_appears_once_beside_other_styles(chromium: Browser) -> None:
+    """Also where a page forces `[hidden]`, and where a sanitiser has removed the drawing of an untrusted output."""
+    formula = MarkdownRenderer().html("$x^2$")
+    without_drawing = re.sub(r"(<span hidden[^>]*>).*?(</span>)", r"\1x2\2", formula, count=1)
+    page = chromium.new_page()
+    page.set_content(
+        f"<style>[hidden] {{ display: none !important; }}</style><style>{content_style(formula)}</style>"
+        f"<div id='trusted'>{formula}</div><div id='untrusted'>{without_drawing}</div>"
+    )
+    drawn = page.locator("#trusted .af-math > span")
+    expect(drawn).to_be_visible()
+    expect(page.locator("#trusted .af-math > math")).to_be_hidden()
+    expect(page.locator("#untrusted .af-math > span")).to_be_hidden()
+    page.close()

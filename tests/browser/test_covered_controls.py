@@ -1,18 +1,16 @@
 """What appears over a page covers no control: the line about a waiting request, and the completions of the composer."""
 
-import json
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.page import assets
 
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
-SCRIPTS = ("texts.js", "tree.js", "place.js", "field.js", "composer.js", "notices.js", "attention.js")
+SCRIPTS = ("texts.js", "host.js", "tree.js", "place.js", "field.js", "composer.js", "notices.js", "attention.js")
 CHAT = """<!doctype html><style>{style} body {{ margin: 0 }} .af-compose {{ margin-top: {top}px }}</style>
 <section class="af-run af-live af-chat"><div class="af-compose"><form class="af-composer">
 <div class="af-field af-field-multiline"><textarea class="af-input af-lines" rows="2" id="text"></textarea></div>
@@ -46,7 +44,7 @@ def chat(chromium: Browser, width: int, top: int) -> Page:
     page = chromium.new_page(viewport={"width": width, "height": 700})
     page.set_content(CHAT.format(style=assets.all_styles(), top=top))
     scripts = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    texts = f"const UI_TEXTS = {json.dumps(dict(ENGLISH.page))};"
+    texts = 'const UI_LANGUAGE = "en", UI_TEXTS = {}, UI_STYLE = "";'
     page.evaluate(f"{texts}\n{scripts}\nObject.assign(window, {{ Attention, Completions }}); undefined")
     return page
 

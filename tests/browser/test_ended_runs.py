@@ -15,6 +15,11 @@ WORK = """import artifactflow_nb as af
 wb = af.Workbench(data_dir="ended", model=af.ScriptedModel(["The first answer.", "The second answer.", "Gladly."]))
 run = wb.ask("What is X?")
 run"""
+WROTE = """import artifactflow_nb as af
+report = af.ToolCall("create_artifact", {"id": "report", "title": "Ferries", "content": "# Ferries\\n\\nAt nine."})
+wb = af.Workbench(data_dir="wrote", model=af.ScriptedModel([report, "Written."]))
+run = wb.ask("Write.")
+run"""
 RETRIED = """import artifactflow_nb as af
 asked = []
 def turn(request):
@@ -64,6 +69,18 @@ def test_ended_run_can_be_copied_asked_again_and_continued(lab: LabServer, open_
     assert page.errors == []
 
 
+def test_report_of_an_ended_run_can_be_copied(lab: LabServer, open_page: OpenPage) -> None:
+    page = open_page(new_notebook(lab, WROTE))
+    page.open()
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.run_cell(0)
+    page.wait_saved(0, "Written.")
+    actions(page, 0).get_by_role("button", name="Copy the report").click()
+    expect(actions(page, 0)).to_contain_text("Copied.", timeout=SOON_MS)
+    assert page.page.evaluate("navigator.clipboard.readText()") == "# Ferries\n\nAt nine."
+    assert page.errors == []
+
+
 def test_buttons_go_with_the_kernel_and_return_with_the_page(lab: LabServer, open_page: OpenPage) -> None:
     """A reloaded page has the buttons, for a failed run too; without a kernel there are none."""
     page = open_page(new_notebook(lab, WORK, FAIL))
@@ -94,7 +111,7 @@ def test_retry_shows_the_new_run_in_the_place_of_the_failed_one(lab: LabServer, 
     expect(actions(page, 0).get_by_role("button")).to_have_text(["Copy", "Regenerate", "Continue in chat"])
     save_pictures(page, saved, "ended-run-retried")
     (output,) = page.saved_outputs(0)
-    assert "works" in output.data["text/markdown"]
+    assert "works" in output.data["text/html"]
     page.run_cell(1)
     page.wait_done(1)
     expect(page.output(1)).to_contain_text("failed 2")

@@ -9,7 +9,7 @@ from artifactflow_nb.widgets.page import assets
 
 pytestmark = pytest.mark.browser
 
-SCRIPT = Path(assets.__file__).parents[1] / "static" / "focus.js"
+SCRIPTS = [Path(assets.__file__).parents[1] / "static" / name for name in ("host.js", "focus.js")]
 PAGE = """<div id="output" style="display: none"><button id="first">First</button></div>
 <button id="second">Second</button>"""
 DISPLAY = """() => {
@@ -23,7 +23,8 @@ def test_focus_returns_once_the_output_is_displayed(chromium: Browser, *, moves_
     """The element is focused when its output is displayed, unless the person has moved on."""
     page = chromium.new_page()
     page.set_content(PAGE)
-    page.add_script_tag(content=SCRIPT.read_text(encoding="utf-8"))
+    for script in SCRIPTS:
+        page.add_script_tag(content=script.read_text(encoding="utf-8"))
     page.evaluate(DISPLAY)
     if moves_on:
         page.locator("#second").focus()

@@ -50,7 +50,6 @@ def test_run_streams_waits_and_is_saved(front_end: str, request: pytest.FixtureR
     expect(saved.locator(".af-artifact")).to_contain_text("It goes on.")
     [output] = page.saved_outputs(0)
     assert "It is written." in output.data["text/html"]
-    assert "It is written." in output.data["text/markdown"]
     assert "application/vnd.jupyter.widget-view+json" not in output.data
     assert_no_errors(page)
 

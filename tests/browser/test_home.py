@@ -81,7 +81,7 @@ def test_home_decides_stops_and_opens_conversations(lab: LabServer, open_page: O
     keyboard.press("Enter")
     expect(home.get_by_role("heading", name="Waits for you")).to_have_count(0, timeout=SOON_MS)
     expect(home.locator(".af-table").first).to_contain_text("USD")
-    link = home.locator(".af-home-list").get_by_role("button", name="Write a report about the sea.")
+    link = home.locator(".af-tree-list").get_by_role("button", name="Write a report about the sea.")
     link.focus()
     keyboard.press("Enter")
     expect(home.locator(".af-turn")).to_contain_text("Done. It rises.", timeout=SOON_MS)

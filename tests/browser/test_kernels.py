@@ -96,7 +96,6 @@ def test_reload_during_a_stream_loses_no_text(lab: LabServer, open_page: OpenPag
     [output] = page.saved_outputs(0)
     assert "af-saved" in output.data["text/html"]
     assert "It is written." in output.data["text/html"]
-    assert "It is written." in output.data["text/markdown"]
     assert WIDGET not in output.data
     assert page.foreign_requests() == []
 
@@ -146,7 +145,7 @@ def test_waiting_run_survives_a_restart(lab: LabServer, open_page: OpenPage) -> 
     again = f"""{REPLIES}wb = af.Workbench(model=af.ScriptedModel(["It is written."]))
 [request] = wb.pending()
 print([run.status for run in wb.unfinished()], request.tool)"""
-    approve = "run = await wb.approve(request.id)\nprint(run.status, len(run.artifacts))"
+    approve = "run = await wb.run(request.run_id).approve()\nprint(run.status, len(run.artifacts))"
     page = open_page(new_notebook(lab, ASK_AT_ONCE, again, approve, "run"))
     page.open()
     page.run_cell(0)

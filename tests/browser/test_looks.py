@@ -96,10 +96,7 @@ run = wb.ask("Send two more.")
 run"""
 """Two branches that wrote one artifact, a finished run with two answered questions, one that waits for two answers."""
 
-CHARTS = """llm, tools = wb.llm_calls_df(), wb.tool_calls_df()
-charts = af.plot_timeline(llm, tools), af.plot_tokens(llm), af.plot_latency(llm, tools), af.plot_cost(llm)
-for chart in charts:
-    display(chart)"""
+CHARTS = "wb.timeline(first)"
 OTHERS = """display(wb, wb.conversations(), wb.pending(), old, second.artifacts, second.artifacts["report"].diff(1, 2))
 for frame in (wb.runs_df(), llm, tools, wb.approvals_df(), wb.events_df()):
     display(frame.head(3))"""
@@ -155,7 +152,7 @@ def notebook(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
     for cell in range(len(CELLS)):
         page.wait_done(cell)
     expect(page.output(CARDS).locator(".af-live .af-approval")).to_have_count(2, timeout=SOON_MS)
-    expect(page.output(PLOTTED).locator("svg:visible")).to_have_count(4, timeout=SOON_MS)
+    expect(page.output(PLOTTED).locator("svg:visible")).to_have_count(1, timeout=SOON_MS)
     for cell in (CHAT, TREE, PANEL):
         expect(page.output(cell).locator(".af-live")).to_be_visible(timeout=SOON_MS)
     yield page

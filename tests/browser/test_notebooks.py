@@ -24,7 +24,7 @@ PANELS = {
     "06_record_and_replay": ("How are backups checked?",),
     "07_fork_and_compare": ("Does the north station need new batteries?",),
     "08_plan_and_execute": ("plan: 3 of 4 steps, 1 failed",),
-    "09_compose": ("4 completed · 2 stale", "Blocks of Exceptions", "Scores of texts, from 1 to 10"),
+    "09_compose": ("4 completed · 2 stale",),
 }
 """One text of each view of a notebook."""
 

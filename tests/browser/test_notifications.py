@@ -22,7 +22,7 @@ while len(wb.pending()) < 3:
 for n, request in enumerate(wb.pending()):
     while not Path(f"go{n}").exists():
         await asyncio.sleep(0.1)
-    wb.approve(request.id)
+    wb.run(request.run_id).approve(request.id)
 """
 """Approves the requests one after the other, each when a file exists."""
 NOTICES = """() => {

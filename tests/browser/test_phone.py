@@ -6,7 +6,7 @@ from playwright.sync_api import Browser, Page
 from support.pages import ShownView
 from support.played_runs import PlayedRun, Script
 
-from artifactflow_nb.core.language import Language, texts_in
+from artifactflow_nb.core.language import Language, in_language
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.widgets.chat.view import toolbar
 from artifactflow_nb.widgets.home.view import HomeView
@@ -80,14 +80,14 @@ def live_html(node: Node) -> str:
 @pytest.mark.parametrize("width", [390, 320])
 def test_head_of_a_chat_takes_two_rows(chromium: Browser, width: int, language: Language) -> None:
     """The title and the gauge, then the model and the buttons; nothing is wider than the window."""
-    bar = toolbar(
-        "How fast does the level of the North Sea rise at the gauges?",
-        {"chars": 12_000, "limit_chars": 100_000},
-        texts_in(language),
-        has_conversation=True,
-        open_menu="",
-        model="a-model-with-a-long-name-instruct",
-    )
+    with in_language(language):
+        bar = toolbar(
+            "How fast does the level of the North Sea rise at the gauges?",
+            {"chars": 12_000, "limit_chars": 100_000},
+            has_conversation=True,
+            open_menu="",
+            model="a-model-with-a-long-name-instruct",
+        )
     page = page_with(chromium, width, live_html(bar), "af-chat")
     assert page.locator(".af-bar button").count() == 3
     assert page.eval_on_selector_all(".af-bar > *, .af-bar button", ROWS) == 2

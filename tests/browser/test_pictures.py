@@ -30,7 +30,7 @@ PANELS = {
     "artifacts": ("wb.artifact_panel(first)", "light"),
     "timeline": ("wb.timeline(first)", "dark"),
     "board": ("manual.board()", "light"),
-    "plan": ("planned.view()", "dark"),
+    "plan": ("planned.panel", "dark"),
 }
 ASKED = """import artifactflow_nb as af
 

@@ -17,7 +17,6 @@ from browser.windows import Windows
 from markdown_it import MarkdownIt
 from playwright.sync_api import BrowserContext, Page, expect
 
-from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.export.notebook import export_html
 from artifactflow_nb.widgets.page.saved import copy_script
 
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.browser
 SOON_MS = 20_000
 WIDGET = "application/vnd.jupyter.widget-view+json"
 STILL_RUNNING = "still running when this was saved"
-HTML, MARKDOWN, PLAIN = "text/html", "text/markdown", "text/plain"
+HTML, PLAIN = "text/html", "text/plain"
 
 SETUP = '''import asyncio
 import artifactflow_nb as af
@@ -79,10 +78,10 @@ print(sorted(run.status for run in wb.runs()))"""
 
 DISPLAYED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "finished run": ("finished", ("How are backups checked?", "By a test restore"), ("Checking backups",)),
-    "waiting run": ("waiting", ("Send the letter?", "send", "wb.pending()"), ("the board", "wb.approve(")),
+    "waiting run": ("waiting", ("Send the letter?", "send", "wb.pending()"), ("the board", ").approve(")),
     "running run": ("running", ("What takes long?", STILL_RUNNING), ("Ponder",)),
-    "finished view": ("finished.view()", ("How are backups checked?", "By a test restore"), ()),
-    "running view": ("running.view()", ("What takes long?", STILL_RUNNING), ("Ponder",)),
+    "finished view": ("finished.panel", ("How are backups checked?", "By a test restore"), ()),
+    "running view": ("running.panel", ("What takes long?", STILL_RUNNING), ("Ponder",)),
     "chat": ("wb.chat(finished)", ("How are backups checked?", "By a test restore"), ("Checking backups",)),
     "waiting chat": ("wb.chat(waiting)", ("Send the letter?", "wb.pending() shows the buttons"), ("the board",)),
     "running chat": ("wb.chat(running)", ("What takes long?", STILL_RUNNING), ("Ponder",)),
@@ -91,13 +90,12 @@ DISPLAYED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "artifacts": ("wb.artifact_panel(finished)", ("Checking backups",), ("each month",)),
     "timeline": ("wb.timeline(finished)", ("How are backups checked?", "tool call"), ()),
     "running timeline": ("wb.timeline(running)", ("What takes long?", "tool call", STILL_RUNNING), ()),
-    "plot": ("af.plot_latency(wb.llm_calls_df(), wb.tool_calls_df())", ("p50", "Write artifact"), ()),
     "workbench": ("wb", ("Workbench",), ("How are backups checked?",)),
     "pending": ("wb.pending()", ("send",), ("the board",)),
     "conversations": ("wb.conversations()", ("How are backups checked?", "Send the letter?", "What takes long?"), ()),
     "a run's artifacts": ("finished.artifacts", ("Checking backups", "checks"), ()),
 }
-"""Displays by name: the source of the cell, words in every form, and further words in Markdown and HTML."""
+"""Displays by name: the source of the cell, words in every form, and further words in HTML."""
 NAMES = list(DISPLAYED)
 
 
@@ -113,7 +111,7 @@ class ActiveParts(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "button" and ("onclick", copy_script(ENGLISH)) in attrs:
+        if tag == "button" and ("onclick", copy_script()) in attrs:
             return
         if tag in {"script", "button", "form", "iframe", "object", "embed", "link", "base", "meta", "input"}:
             self.found.append(f"<{tag}>")
@@ -130,8 +128,8 @@ class ActiveParts(HTMLParser):
 @pytest.fixture(scope="module")
 def saved(lab: LabServer, windows: Windows) -> Path:
     """A notebook with every component, saved while one run waits and one is running; its kernel is shut down."""
-    again = [AGAIN, 'wb.run(ids["How are backups checked?"]).view()', "wb.pending()", "wb.run(wb.pending()[0].run_id)",
-             'wb.run(ids["What takes long?"]).view()', "wb.timeline(ids['What takes long?'])"]  # fmt: skip
+    again = [AGAIN, 'wb.run(ids["How are backups checked?"]).panel', "wb.pending()", "wb.run(wb.pending()[0].run_id)",
+             'wb.run(ids["What takes long?"]).panel', "wb.timeline(ids['What takes long?'])"]  # fmt: skip
     page = windows.open(new_notebook(lab, ASK, *(source for source, *_ in DISPLAYED.values()), *again), lab)
     page.open()
     page.run_cell(0)
@@ -166,16 +164,14 @@ def without_markup(html: str) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_output_is_text(saved: Path, name: str) -> None:
-    """An output contains the same words as text, Markdown and HTML, without active elements and loaded addresses."""
+    """An output contains the same words as text and HTML, without active elements and loaded addresses."""
     (output,) = outputs(saved, name)
     data = output.data
     assert WIDGET not in data
-    assert PLAIN in data
-    assert HTML in data or MARKDOWN in data
+    assert set(data) == {HTML, PLAIN}
     _, words, more = DISPLAYED[name]
-    for media_type in {HTML, MARKDOWN, PLAIN} & set(data):
+    for media_type in data:
         text = without_markup(data[media_type]) if media_type == HTML else data[media_type]
-        text = text.replace("\\", "")
         expected = words if media_type == PLAIN else (*words, *more)
         assert [word for word in expected if word not in text] == [], (media_type, text[:3000])
         assert ActiveParts(data[media_type]).found == [], media_type
@@ -186,9 +182,8 @@ def assert_displayed(page: LabPage) -> None:
     for name, (_, words, _) in DISPLAYED.items():
         output = page.output(cell_of(name))
         expect(output).to_have_count(1)
-        for word in words if name != "plot" else ():
+        for word in words:
             expect(output).to_contain_text(word)
-    expect(page.output(cell_of("plot")).locator("svg:visible, img:visible")).to_have_count(1)
     text = page.page.locator("body").inner_text()
     assert [error for error in WIDGET_ERRORS if error in text] == []
     assert page.page.locator(".af-run button:not(.af-copy-code):visible").count() == 0
@@ -267,14 +262,13 @@ def requested_addresses(page: Page, html: Path) -> set[str]:
 
 
 def assert_readable(page: Page) -> None:
-    """Every component and chart is in the page, and its folds open and close by keyboard."""
+    """Every component is in the page, and its folds open and close by keyboard."""
     body = page.locator("body")
-    for name, (_, words, _) in DISPLAYED.items():
-        for word in words if name != "plot" else ():
+    for _, words, _ in DISPLAYED.values():
+        for word in words:
             expect(body).to_contain_text(word)
     expect(page.locator(".af-tree-view ul.af-branches, .af-run ul.af-branches").first).to_be_visible()
     expect(page.locator(".af-timeline svg").first).to_be_visible()
-    expect(page.get_by_role("img", name=re.compile("latenc", re.IGNORECASE)).first).to_be_visible()
     fold = page.locator(".af-run details.af-work").first
     was_open = fold.evaluate("node => node.open")
     fold.locator("summary").first.focus()

@@ -65,7 +65,8 @@ def item(page: LabPage, words: str) -> Locator:
 
 
 def focused(page: LabPage) -> str:
-    return str(page.page.evaluate("document.activeElement.getAttribute('aria-label')"))
+    """The name of the focused item of the tree."""
+    return str(page.page.evaluate("document.activeElement.querySelector('.af-announcer')?.textContent"))
 
 
 def test_tree_is_read_with_mouse_and_keyboard(page: LabPage) -> None:

@@ -13,8 +13,7 @@ from support.replies import call
 from artifactflow_nb.agents.base import PromptContext
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEventType
-from artifactflow_nb.engine.driver import MAX_STARTING_RUNS
-from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.engine import MAX_STARTING_RUNS, Engine
 from artifactflow_nb.errors import Conflict, UsageError
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel

@@ -40,7 +40,7 @@ async def test_events_of_a_long_answer_are_small(open_engine: OpenEngine) -> Non
     engine = await open_engine(model=ScriptedModel([LONG], chunk_chars=5))
     events = [event async for event in engine.controller.stream_execute("Tell at length.")]
     chunks = [event for event in events if event.type is StreamEventType.LLM_CHUNK]
-    assert len(chunks) == 5_000
+    assert 4_990 <= len(chunks) <= 5_000  # the first ones are held back while they may begin a call
     assert chunks[-1].content == LONG
     assert sum(len(json.dumps(dict(event.data))) for event in events) < 1_000_000
     stored = await engine.runs.events(events[0].run_id)

@@ -64,7 +64,7 @@ def test_research_run_on_an_endpoint(workbench: Any) -> None:
     assert list(calls["input_tokens"]) == [100, 7, 100, 100]
     assert not calls["tokens_estimated"].any()
     assert all(body["stream"] and body["model"] == "loopback-1" for body in bodies)
-    assert [body["temperature"] for body in bodies] == [0.7, 0.5, 0.7, 0.7]
+    assert not any("temperature" in body for body in bodies)  # nobody chose one, and the model is unknown
     reasoning = [e.data["reasoning"] for e in run.events if e.type is StreamEventType.LLM_COMPLETE]
     assert reasoning[0] == "Let me think."
 
@@ -115,7 +115,7 @@ def test_failing_endpoint_fails_the_run_with_advice(
         assert run.status == "failed"
         with pytest.raises(RunFailed) as failed:
             run.raise_for_status()
-        row = wb.runs_df(run).iloc[0]
+        row = wb.runs_df(run, columns="all").iloc[0]
         assert row["error_type"] == error_type
         # An address at which nothing has answered yet is not tried again.
         assert row["n_retries"] == (4 if error_type == "ModelUnavailable" and answer else 0)
@@ -135,7 +135,7 @@ def test_broken_stream_is_retried(workbench: Any) -> None:
     assert run.response == "The whole answer."
     assert list(calls["error_type"].isna()) == [False, True]
     assert list(calls["attempt"]) == [1, 2]
-    assert wb.runs_df(run)["n_retries"].iloc[0] == 1
+    assert wb.runs_df(run, columns="counts")["n_retries"].iloc[0] == 1
     assert [event.type for event in run.events].count(StreamEventType.RETRY) == 1
 
 

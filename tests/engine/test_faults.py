@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -15,18 +14,17 @@ from uuid import uuid4
 import pytest
 from conftest import OpenEngine
 from support.forked_python import fast_python
-from support.older import RELEASE_0_1_0
 from support.replies import call, report
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis import frames
 from artifactflow_nb.core.clock_ids import RunClock, SystemClock
-from artifactflow_nb.engine.engine import CHECKPOINT_FILE, STORE_FILE, Engine
+from artifactflow_nb.engine.engine import CHECKPOINT_FILE, Engine
+from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.database import connect
-from artifactflow_nb.store.migrations import NEWEST_VERSION, steps_between
 from artifactflow_nb.testing import FakeClock
 from artifactflow_nb.tools.base import ToolContext, tool
 
@@ -90,13 +88,13 @@ async def note(ctx: ToolContext) -> str:
 
 async def limit_checkpoints(engine: Engine, pages: int) -> None:
     """Limit the number of pages of the checkpoint file: SQLite then reports a full disk."""
-    saver = engine._checkpoints.saver
+    saver = engine.checkpoints.saver
     await saver._thread.submit(lambda: saver.conn.execute(f"PRAGMA max_page_count = {pages}").fetchone())
 
 
 async def written(engine: Engine) -> None:
     """Wait until the checkpoints of a run are written; this continues while its next node runs."""
-    saver, before = engine._checkpoints.saver, -1
+    saver, before = engine.checkpoints.saver, -1
     while before != (now := await saver._thread.submit(lambda: saver.conn.total_changes)):
         before = now
         await asyncio.sleep(0.05)
@@ -105,7 +103,7 @@ async def written(engine: Engine) -> None:
 async def fill_checkpoints(engine: Engine) -> None:
     """Leave no free page in the checkpoint file."""
     await written(engine)
-    with closing(connect(engine._checkpoints.path)) as db:
+    with closing(connect(engine.checkpoints.path)) as db:
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         db.execute(f"PRAGMA max_page_count = {pages}")
         for sql in (
@@ -227,46 +225,6 @@ async def test_run_continues_without_its_checkpoints(open_engine: OpenEngine, tm
     assert len(second.model.requests) == 1
     assert [entry.tool_name for entry in result.metrics.tool_calls] == ["note", "note", "create_artifact"]
     assert len(await second.artifacts.versions(result.conversation_id, "research_report")) == 1
-
-
-def of_version(store: Path, version: int) -> None:
-    """Write the rows of a current store into one of an earlier schema version, in its place."""
-    old = store.with_name("old.db")
-    with closing(sqlite3.connect(old, isolation_level=None)) as db:
-        for step in steps_between(0, version):
-            db.executescript(step)
-        db.execute(f"PRAGMA user_version = {version}")
-        db.execute("ATTACH ? AS new", (str(store),))
-        for table in ("conversations", "messages", "runs", "texts", "llm_calls", "tool_calls", "approvals", "events"):
-            known = [{row[1] for row in db.execute(f"PRAGMA {name}.table_info({table})")} for name in ("main", "new")]
-            columns = ", ".join(sorted(known[0] & known[1]))
-            db.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")  # noqa: S608 - names
-    shutil.move(old, store)
-
-
-@pytest.mark.parametrize("version", range(RELEASE_0_1_0, NEWEST_VERSION + 1))
-def test_runs_of_an_older_store_can_be_read_and_resumed(tmp_path: Path, version: int) -> None:
-    """For each earlier version a finished run is read unchanged, and a waiting one is decided and continues."""
-    folder = tmp_path / "data"
-    with af.Workbench(
-        model=ScriptedModel([call("note"), "One.", call("note"), report()]),
-        approvals={"create_artifact": "ask"},
-        data_dir=folder,
-        interactive=False,
-    ) as wb:
-        wb.register_tool(note)
-        wb.ask("First?").wait()
-        wb.ask("Second?").wait()
-        before = wb.tool_calls_df()
-    of_version(folder / STORE_FILE, version)
-    with af.Workbench(model=ScriptedModel(["Two."]), data_dir=folder, interactive=False) as wb:
-        wb.register_tool(note)
-        assert wb.runs_df()["status"].tolist() == ["completed", "waiting"]
-        columns = ["tool_call_id", "tool_name", "success", "called_at", "duration_ms"]
-        assert wb.tool_calls_df()[columns].equals(before[columns])
-        (request,) = wb.pending()
-        assert wb.approve(request.id).wait().response == "Two."
-        assert wb.runs_df()["status"].tolist() == ["completed", "completed"]
 
 
 # --- the clock -------------------------------------------------------------------------------------------------------

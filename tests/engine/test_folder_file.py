@@ -12,7 +12,7 @@ from support.replies import by_agent, call, delegate
 from support.web_server import Reply, WebServer
 
 import artifactflow_nb as af
-from artifactflow_nb.engine.folder_file import EFFECTS, SETTINGS_FILE, trust_path
+from artifactflow_nb.engine.folder_file import EFFECTS, SETTINGS_FILE, TRUST_VARIABLE, trust_path
 from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES, Settings
 from artifactflow_nb.models.scripted import ScriptedModel
 
@@ -28,6 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv(TRUST_VARIABLE)
     return folder
 
 
@@ -215,7 +216,7 @@ def test_refusal_lists_the_effects_without_secrets(project: Path, tmp_path: Path
     assert SECRET not in message
     assert "harmless" not in message
     trusted = af.trust_folder()
-    texts = repr(trusted) + trusted._card().plain() + trusted._repr_html_() + trust_path().read_text()
+    texts = repr(trusted) + trust_path().read_text()
     assert SECRET not in texts
     assert "approvals: answers 'approve' in your place" in repr(trusted)
 
@@ -235,7 +236,7 @@ def test_harmless_settings_need_no_permission(project: Path) -> None:
         "[budget]\ntokens = 5\n[prices.m]\ninput = 1\noutput = 2\n"
     )
     settings = Settings.load()
-    assert (settings.model, settings.data_dir, settings.tool_protocol) == ("m", Path("kept"), "native")
+    assert (settings.model, settings.data_dir, settings.tool_protocol) == ("m", project / "kept", "native")
     assert repr(af.trust_folder()) == f"{project / SETTINGS_FILE} sets nothing that needs a permission."
     assert not trust_path().exists()
 
@@ -251,8 +252,17 @@ def test_store_outside_of_the_folder_needs_a_permission(project: Path, tmp_path:
 def test_every_setting_is_harmless_or_needs_a_permission() -> None:
     """A new setting must be added here or to `EFFECTS`."""
     harmless = {
-        *("model", "temperature", "context_tokens", "prompt_cache", "timeout_s", "stall_timeout_s", "tool_protocol"),
-        *("clarify", "prices", "budget", "notify", "language"),
+        *(
+            "model",
+            "temperature",
+            "reasoning_effort",
+            "context_tokens",
+            "prompt_cache",
+            "timeout_s",
+            "stall_timeout_s",
+            "tool_protocol",
+        ),
+        *("clarify", "prices", "budget", "notify", "live", "language"),
     }
     assert {*EFFECTS, "mcp"}.isdisjoint(harmless)
     assert {*EFFECTS, "mcp", *harmless} == set(ENVIRONMENT_VARIABLES)

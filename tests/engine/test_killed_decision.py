@@ -140,8 +140,7 @@ def test_run_killed_between_decision_and_start_is_interrupted(wb: af.Workbench) 
     for saved_output in saved_run(run._client).values():
         assert "run.resume()" in saved_output
         assert "run.approve()" not in saved_output
-    assert "Call run.resume" in run._repr_markdown_()
-    assert "1 interrupted" in wb._repr_markdown_()
+    assert "1 interrupted" in wb._repr_html_()
 
 
 def test_second_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
@@ -153,7 +152,7 @@ def test_second_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
     with pytest.raises(af.Conflict, match=r"decided already: approved.*run.resume\(\)"):
         run.approve(request_id)
     with pytest.raises(af.Conflict, match=r"decided already: approved.*run.resume\(\)"):
-        wb.approve(request_id)
+        wb.run(run.run_id).approve(request_id)
 
 
 def test_resume_completes_the_run_that_was_killed(wb: af.Workbench, tmp_path: Path) -> None:

@@ -1,17 +1,15 @@
 """Long runs: the cost of a round does not grow, and the stored prompts can be read."""
 
-import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from bench.long_run import long_run
 from conftest import OpenWorkbench
-from support.older import RELEASE_0_1_0, make_older
 from support.replies import call
 
 import artifactflow_nb as af
-from artifactflow_nb.engine.engine import STORE_FILE
+from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.recording.rows import load_run_rows
@@ -93,30 +91,3 @@ def test_sealed_long_run_contains_its_prompts(workbench: OpenWorkbench, tmp_path
     assert prompts_of(tmp_path / "mine" / STORE_FILE, imported) == [
         [(message.role, message.content) for message in request.messages] for request in model.requests
     ]
-
-
-def test_waiting_run_of_release_0_1_0_continues(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """A store of that release has its frames and steps; its waiting run and its conversation continue."""
-    first = ScriptedModel([call("look"), "Seen.", call("look"), "More." + call("act")])
-    with af.Workbench(model=first, data_dir=tmp_path / "new") as wb:
-        wb.register_tool(look)
-        wb.register_tool(act)
-        ended = wb.ask("Look.").wait(20)
-        waiting = wb.ask("Act.", conversation_id=ended.conversation_id).wait(20)
-        assert waiting.pending
-    make_older(tmp_path / "new" / STORE_FILE, RELEASE_0_1_0)
-    shutil.move(tmp_path / "new", tmp_path / "data")
-    second = ScriptedModel([call("look"), "Done.", "Goodbye."])
-    wb = workbench(model=second)
-    wb.register_tool(look)
-    wb.register_tool(act)
-    assert len(wb.llm_calls_df()) == 4
-    run = wb.run(waiting.run_id)
-    assert [step.kind for step in wb.run(ended.run_id).steps] == ["model", "tool", "model"]
-    assert run.approve().wait(20).status == "completed"
-    assert wb.ask("Thanks.", conversation_id=run.conversation_id).wait(20).response == "Goodbye."
-    sent = [
-        [(message.role, message.content) for message in request.messages]
-        for request in (*first.requests, *second.requests)
-    ]
-    assert prompts_of(tmp_path / "data" / STORE_FILE, run) == sent[2:6]

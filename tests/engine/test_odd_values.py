@@ -17,7 +17,10 @@ from artifactflow_nb.core.messages import ToolCall
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import ArtifactFlowError, StoreError, UsageError
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.plugins.projects.project import ProjectTemplate
+from artifactflow_nb.plugins.projects.rubrics import load_dimensions
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json, to_json
+from artifactflow_nb.widgets.run.saved import saved_run
 
 DEPTH = 100_000
 DEEP_JSON = "[" * DEPTH + "]" * DEPTH
@@ -178,8 +181,8 @@ def use_all(wb: af.Workbench, run_id: str, file: Path) -> None:
     for use in (
         lambda: [getattr(wb, name)() for name in ("runs_df", "llm_calls_df", "tool_calls_df", "artifacts_df")],
         wb._repr_html_,
-        lambda: (wb.run(run_id).response, wb.run(run_id).events, wb.run(run_id)._repr_html_()),
-        lambda: wb.ask("Anew?").wait(20)._repr_html_(),
+        lambda: (wb.run(run_id).response, wb.run(run_id).events, saved_run(wb.run(run_id)._client)),
+        lambda: saved_run(wb.ask("Anew?").wait(20)._client),
         lambda: wb.run(run_id).seal(file, replace=True),
         wb.close,
     ):
@@ -268,3 +271,101 @@ def test_lack_of_file_descriptors_is_an_error(tmp_path: Path) -> None:
         assert wb.add_sources(tmp_path / "notes").sources
     assert any("too many files are open" in message and "ulimit" in message for message in messages)
     assert not any("folder is there" in message for message in messages)
+
+
+# --- hostile arguments -----------------------------------------------------------------------------------------------
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+    def __eq__(self, _other: object) -> bool:
+        raise RuntimeError("not comparable")
+
+    __hash__ = object.__hash__
+
+
+ITSELF: list[Any] = []
+ITSELF.append(ITSELF)
+HOSTILE = {
+    "unprintable": Unprintable(),
+    "itself": ITSELF,
+    "deep": nested(20_000),
+    "nan": float("nan"),
+    "infinite": float("inf"),
+    "huge": 10**6000,
+    "long": "x" * 10_000_000,
+    "surrogate": "\ud800x",
+    "null": "a\0b",
+    "nobody": "~nobody-here/x",
+    "bytes": b"\xff",
+    "key": {Unprintable(): 1},
+    "item": {"tokens": Unprintable()},
+    "many": {str(number): number for number in range(10_000)},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_argument_gives_a_short_error_of_this_package(workbench: OpenWorkbench, name: str) -> None:
+    """Whatever a value does, and however long it is, the error is one of ours, and no longer than a page."""
+    value, wb = HOSTILE[name], workbench()
+    calls = {
+        "Budget": lambda: af.Budget(tokens=value),
+        "Budget(value)": lambda: af.Budget(value),
+        "from_limits": lambda: af.Budget.from_limits(value),
+        "Price": lambda: af.Price(input=value, output=1),
+        "OpenAIModel": lambda: af.OpenAIModel(value, None, "m"),
+        "DebugMiddleware": lambda: af.DebugMiddleware(value),
+        "tool": lambda: af.tool(value),
+        "ask": lambda: wb.ask("q", budget=value),
+        "model": lambda: wb.ask("q", model=value),
+        "depth": lambda: wb.ask("q", depth=value),
+        "clarify": lambda: wb.ask("q", clarify=value),
+        "flow": lambda: wb.ask("q", flow=value),
+        "conversation": lambda: wb.ask("q", conversation_id=value),
+        "run": lambda: wb.run(value),
+        "add_sources": lambda: wb.add_sources(value),
+        "columns": lambda: wb.runs_df(columns=value),
+        "since": lambda: wb.runs_df(since=value),
+        "filter": lambda: wb.runs_df(conversation=value),
+        "timeout": lambda: wb.query("SELECT 1", timeout_s=value),
+        "open_run": lambda: af.open_run(value),
+        "cassette_df": lambda: af.cassette_df(value),
+        **{
+            f"setting {setting}": lambda setting=setting: af.Workbench(**{setting: value})
+            for setting in ("approvals", "flows", "middleware", "model", "agent_models", "prices", "mcp")
+        },
+    }
+    for label, call in calls.items():
+        message = ""
+        try:
+            call()
+        except ArtifactFlowError as error:
+            message = str(error)
+        assert len(message) < 5_000, label
+
+
+def test_every_path_refuses_an_unknown_user(workbench: OpenWorkbench) -> None:
+    """A path that begins with `~` and a name that nobody has is an error of this package wherever one is passed."""
+    path, wb = "~nobody-here/x.yaml", workbench()
+    calls = [
+        wb.add_sources,
+        wb.backup,
+        wb.import_run,
+        af.open_run,
+        af.cassette_df,
+        af.accept_cassette,
+        af.trust_folder,
+        ProjectTemplate.load,
+        load_dimensions,
+        *(
+            (lambda _path, name=name: Settings.load(**{name: path}))
+            for name in ("data_dir", "record", "replay", "graph_config", "mcp")
+        ),
+        lambda _path: af.Workbench(prompts=path),
+        lambda _path: af.Workbench(graph_config=path),
+    ]
+    for call in calls:
+        with pytest.raises(ArtifactFlowError, match="nobody-here"):
+            call(path)

@@ -9,7 +9,8 @@ from pathlib import Path
 from conftest import OpenEngine
 from support.replies import by_agent, call, delegate, report
 
-from artifactflow_nb.engine.engine import CHECKPOINT_FILE, STORE_FILE
+from artifactflow_nb.engine.engine import CHECKPOINT_FILE
+from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import Script, ScriptedModel
 from artifactflow_nb.tools.base import ToolContext, tool

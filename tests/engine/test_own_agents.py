@@ -91,7 +91,7 @@ def test_registered_class_is_used_with_another_configuration(workbench: Any) -> 
     """A run that is resumed with its first configuration uses the class too."""
     wb = workbench(script())
     wb.register_agent(Critic)
-    registry = wb._thread.engine._agents
+    registry = wb._thread.engine.agent_registry
     others = registry.agents_of_flow("research", load_graph_config({"search_agent": {"max_iterations": 1}}))
     assert type(others["critic"]) is Critic
     assert others["critic"].tool_names == ("web_search",)

@@ -1,10 +1,13 @@
 """Settings: their sources, their precedence and their errors."""
 
+import copy
 import json
+import pickle
 from pathlib import Path
 
 import pytest
 
+import artifactflow_nb as af
 from artifactflow_nb.core.budget import Budget, Price
 from artifactflow_nb.engine.factories import make_model
 from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES, SETTINGS_FILE, Settings
@@ -26,7 +29,7 @@ def test_defaults_need_no_configuration():
     """No endpoint is configured, the person is asked, and the store is in the working directory."""
     settings = Settings.load()
     assert not settings.endpoint_configured
-    assert (settings.approvals, settings.data_dir, settings.timeout_s) == ("ask", Path(".artifactflow"), 600.0)
+    assert (settings.approvals, settings.data_dir, settings.timeout_s) == ("ask", Path.cwd() / ".artifactflow", 600.0)
 
 
 def test_arguments_override_the_environment_and_it_overrides_the_file(folder, monkeypatch):
@@ -34,7 +37,7 @@ def test_arguments_override_the_environment_and_it_overrides_the_file(folder, mo
     monkeypatch.setenv("AF_MODEL", "environment")
     monkeypatch.setenv("AF_TIMEOUT_S", "2")
     settings = Settings.load(model="argument")
-    assert (settings.model, settings.timeout_s, settings.data_dir) == ("argument", 2.0, Path("from-file"))
+    assert (settings.model, settings.timeout_s, settings.data_dir) == ("argument", 2.0, folder / "from-file")
 
 
 def test_none_as_an_argument_leaves_a_setting_to_the_environment(monkeypatch):
@@ -159,6 +162,37 @@ def test_password_in_an_address_is_never_shown():
     assert "hunter2" not in str(refused.value)
 
 
+def test_no_form_of_the_settings_contains_a_secret():
+    """Texts, dumps, copies and pickles lack keys, logins, secret fields of requests and arguments of programs."""
+    secret = KEY
+    servers = {
+        "files": {"command": "npx", "args": ["--token", secret, f"--key={secret}"], "env": {"TOKEN": secret}},
+        "web": {
+            "url": f"https://u:{secret}@m.example/x?key={secret}",
+            "headers": {"Authorization": f"Bearer {secret}"},
+        },
+    }
+    settings = Settings.load(
+        base_url=f"https://bob:{secret}@h.example/v1?api-key={secret}",
+        api_key=secret,
+        searxng_url=f"http://u:{secret}@s.example",
+        extra_body={"api_key": secret, "top_p": 0.5, "inner": [{"authorization": f"Bearer {secret}"}]},
+        mcp=servers,
+    )
+    forms = [str, repr, Settings.model_dump, Settings.model_dump_json, pickle.dumps]
+    assert [form.__name__ for form in forms if secret in str(form(settings))] == []
+    assert secret not in str([vars(copy.copy(settings)), vars(copy.deepcopy(settings))])
+    for server in settings.mcp.values():
+        assert not [form for form in (str, repr, type(server).model_dump) if secret in str(form(server))]
+        with pytest.raises(UsageError, match="cannot be pickled"):
+            pickle.dumps(server)
+    model = af.OpenAIModel(f"https://bob:{secret}@h.example/v1", secret, "m", extra_body={"api_key": secret})
+    assert secret.encode() not in pickle.dumps(model)
+    dumped = settings.model_dump()
+    assert (dumped["base_url"], dumped["extra_body"]["top_p"]) == ("https://h.example/v1", 0.5)
+    assert settings.model_copy(update={"model": "m"}).base_url == settings.base_url
+
+
 def test_prices_and_budget_from_each_source(folder, monkeypatch):
     """Tables in the file, JSON in the environment and values as arguments give the same settings."""
     prices, budget = {"m": {"input": 2.5, "output": 10.0}}, {"tokens": 1000, "when_spent": "ask"}
@@ -184,7 +218,7 @@ def test_prices_and_budget_from_each_source(folder, monkeypatch):
         ("AF_BUDGET", '{"tokens": -5}', r"budget\.tokens \(AF_BUDGET\) is -5"),
         ("AF_BUDGET", '{"token": 5}', r"budget\.token \(AF_BUDGET\) is 5"),
         ("AF_PRICES", '{"m": {"input": 1}}', r"prices\.m\.output \(AF_PRICES\)"),
-        ("AF_TOOL_PROTOCOL", "json", r"tool_protocol \(AF_TOOL_PROTOCOL\) is 'json': it must be 'xml' or 'native'"),
+        ("AF_TOOL_PROTOCOL", "json", r"tool_protocol \(AF_TOOL_PROTOCOL\) is 'json': it must be 'auto', 'xml' or "),
     ],
 )
 def test_error_for_a_nested_setting_names_its_part(folder, monkeypatch, variable, value, message):

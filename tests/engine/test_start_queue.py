@@ -4,13 +4,17 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from conftest import OpenWorkbench
+from conftest import OpenEngine, OpenWorkbench
 from support.forked_python import fast_python
+from support.replies import call
 
-from artifactflow_nb.engine.start_queue import StartQueue, max_running_runs
+from artifactflow_nb.engine.start_queue import max_running_runs
+from artifactflow_nb.models.base import ModelEvent, ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.ownership import RunLocks, is_owner_gone
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of open files to set.")
@@ -46,12 +50,12 @@ print(len(os.listdir("/dev/fd")) < 80, set(wb.runs_df()["status"]))
 runs[-1].cancel()
 print(runs[-1].status, runs[-2].status)
 may_answer = True
-print({run.wait().response for run in runs[:-1]}, len(os.listdir("data/owners")) <= 128 // 8 + 1)
+print({run.wait().response for run in runs[:-1]}, len(os.listdir("data/owners")))
 wb.close()
 """,
         tmp_path,
     )
-    assert done.stdout.splitlines() == ["True {'running'}", "cancelled running", "{'Hello.'} True"], done.stderr[-3000:]
+    assert done.stdout.splitlines() == ["True {'running'}", "cancelled running", "{'Hello.'} 1"], done.stderr[-3000:]
 
 
 def test_waiting_runs_of_a_killed_process_can_be_resumed(workbench: OpenWorkbench, tmp_path: Path) -> None:
@@ -63,73 +67,50 @@ def test_waiting_runs_of_a_killed_process_can_be_resumed(workbench: OpenWorkbenc
         assert run.resume().wait().response == "Hello again."
 
 
-async def test_continuing_runs_come_first() -> None:
-    """A cancelled run gets no place; a run that must not wait enters although no place is free."""
-    queue, entered = StartQueue(1), list[str]()
+async def test_run_that_continues_does_not_wait_for_new_ones(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one place, a decided run completes while a new run has the place and another one waits for it."""
+    monkeypatch.setattr("artifactflow_nb.engine.engine.max_running_runs", lambda: 1)
+    is_free, is_busy, n_busy = asyncio.Event(), asyncio.Event(), 0
 
-    async def enter(name: str, *, first: bool = False) -> None:
-        await queue.enter(first=first)
-        entered.append(name)
+    class PatientModel(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            nonlocal n_busy
+            if "Wait." in request.messages[-1].content:
+                n_busy += 1
+                is_busy.set()
+                await is_free.wait()
+            async for event in super().stream(request):
+                yield event
 
-    await enter("running")
-    waiting = [asyncio.create_task(enter(name, first=name == "continuing")) for name in ("new", "left", "continuing")]
-    await asyncio.sleep(0)
-    queue.enter_now()
-    waiting[1].cancel()
-    for expected in (1, 2, 3):
-        queue.leave()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert len(entered) == expected
-    assert entered == ["running", "continuing", "new"]
+    def reply(request: ModelRequest) -> str:
+        is_first = "Write." in request.messages[-1].content
+        return call("create_artifact", id="a", title="A", content="x") if is_first else "Ok."
 
-
-async def test_place_assigned_to_a_cancelled_run_goes_to_the_next_one() -> None:
-    """The run is cancelled at the moment at which it gets the place."""
-    queue = StartQueue(1)
-    await queue.enter()
-    waiting = [asyncio.create_task(queue.enter()) for _ in range(2)]
-    await asyncio.sleep(0)
-    queue.leave()
-    waiting[0].cancel()
-    await asyncio.wait(waiting, timeout=5)
-    assert waiting[0].cancelled()
-    assert waiting[1].done()
+    engine = await open_engine(model=PatientModel(reply), approvals={"create_artifact": "ask"})
+    waiting = await engine.controller.execute("Write.")
+    new = [asyncio.create_task(engine.controller.execute("Wait.")) for _ in range(2)]
+    await is_busy.wait()
+    decided = await engine.controller.resume(waiting.thread_id, decisions={waiting.pending[0].id: True})
+    assert (decided.status, n_busy) == ("completed", 1)
+    is_free.set()
+    assert [(await task).response for task in new] == ["Ok.", "Ok."]
 
 
-def test_waiting_runs_share_a_lock_and_are_released_one_by_one(tmp_path: Path) -> None:
-    """Above the limit of files, owners share a lock; each can be released alone, even after it got its own file."""
-    locks = RunLocks(tmp_path, "eng-1", max_files=1)
-    locks.open()
-    first, *waiting = (locks.acquire() for _ in range(4))
-    inodes = {owner: (tmp_path / "owners" / f"{owner}.lock").stat().st_ino for owner in (first, *waiting)}
-    assert len(set(inodes.values())) == 2
-    locks.separate(waiting[0])
-    locks.release(waiting[1])
-    assert [is_owner_gone(tmp_path, owner) for owner in (first, *waiting)] == [False, False, True, False]
-    assert (tmp_path / "owners" / f"{waiting[0]}.lock").stat().st_ino not in inodes.values()
-    locks.release(waiting[0])
-    assert is_owner_gone(tmp_path, waiting[0])
-    locks.close()
-    assert list((tmp_path / "owners").iterdir()) == []
-
-
-def test_lock_file_of_a_finished_run_is_reused(tmp_path: Path) -> None:
-    """Finished runs pass their lock file on, so that only one file is created; interrupted runs keep theirs."""
+def test_runs_of_an_engine_share_a_lock_and_are_released_one_by_one(tmp_path: Path) -> None:
+    """One file is locked for all runs; a run that is released unfinished is interrupted, the others go on."""
     locks = RunLocks(tmp_path, "eng-1")
     locks.open()
-    inodes = set()
-    for _ in range(3):
-        owner = locks.acquire()
-        inodes.add((tmp_path / "owners" / f"{owner}.lock").stat().st_ino)
-        assert not is_owner_gone(tmp_path, owner)
-        locks.release(owner, is_over=True)
-    interrupted = locks.acquire()
-    locks.release(interrupted)
-    assert len(inodes) == 1
-    assert is_owner_gone(tmp_path, interrupted)
-    assert list((tmp_path / "owners").iterdir()) == []
+    owners = [locks.acquire() for _ in range(1000)]
+    assert [path.name for path in (tmp_path / "owners").iterdir()] == ["eng-1.lock"]
+    locks.release(owners[1])
+    locks.release(owners[2], is_over=True)
+    assert [is_owner_gone(tmp_path, owner) for owner in owners[:4]] == [False, True, False, False]
+    assert [locks.owns(owner) for owner in owners[:4]] == [True, False, False, True]
     locks.close()
+    assert all(is_owner_gone(tmp_path, owner) for owner in owners[:4])
+    assert list((tmp_path / "owners").iterdir()) == []
 
 
 def test_limit_of_files_bounds_running_runs() -> None:
@@ -144,4 +125,4 @@ def test_limit_of_files_bounds_running_runs() -> None:
             found.append(max_running_runs())
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert found == [8, 32, 256]
+    assert found == [4, 16, 256]

@@ -1,4 +1,4 @@
-"""A generated corpus of 300 documents with 40 questions, the same each time.
+"""A generated corpus of 300 documents with 47 questions, the same each time.
 
 ::
 
@@ -23,7 +23,7 @@ from support.pdf import pdf
 FOLDER = "observatory"
 """The name of the folder, with which the addresses of its sections start."""
 
-Kind = Literal["fact", "page", "dates", "two", "absent"]
+Kind = Literal["fact", "page", "dates", "two", "absent", "lay", "parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class EvalQuestion:
     Attributes:
         id: Its name.
         kind: `fact` in one section, `page` of a PDF, `dates` of which the newer counts, `two` facts of two documents,
-            `absent` from the corpus.
+            `absent` from the corpus, `lay` in other words than those of the corpus, `parts` of two documents.
         text: The question.
         facts: The facts of its answer; none for a question that the corpus does not answer.
     """
@@ -213,7 +213,7 @@ def _depth(name: str) -> ExpectedFact:
 
 
 def questions() -> list[EvalQuestion]:
-    """The questions, in an order in which each kind is among the first ten."""
+    """The questions: forty in an order in which each kind is among the first ten, then those in other words."""
     found: list[EvalQuestion] = []
 
     def add(kind: Kind, text: str, *facts: ExpectedFact) -> None:
@@ -277,4 +277,24 @@ def questions() -> list[EvalQuestion]:
         "Who won the ski race of the observatory?",
     ):
         add("absent", text)
-    return [question for step in range(4) for question in found[step::4]]
+    first = [question for step in range(4) for question in found[step::4]]
+    found.clear()
+    keeper = _address(_path("stations", "Skarholm", "md"), "access")
+    battery = _address(_path("instruments", "Merlin salinity probe", "md"), "power")
+    key = ExpectedFact((_Facts("Skarholm").person("keeper"),), keeper)
+    days = ExpectedFact((f"{_Facts('Merlin salinity probe').number('battery', 61, 399)} days",), battery)
+    start = _address(_path("species", "Hydrella obscura", "html"), "start")
+    food = ExpectedFact((_Facts("Hydrella obscura").choice("food", _FOOD),), start)
+    chief = ExpectedFact(
+        (_Facts("Tindra 2018").person("chief"),), _address(_path("cruises", "Tindra 2018", "pdf"), "page-1")
+    )
+    add("lay", "How far down is the sea floor below the buoy of Brenholm?", _depth("Brenholm"))
+    add("lay", "Whom do I ask if I want to get into the house on Skarholm?", key)
+    add("lay", "When does a Merlin salinity probe run out of power?", days)
+    add("lay", "What is on the menu of Hydrella obscura?", food)
+    add("lay", "Who was in charge on board during the Tindra 2018 voyage?", chief)
+    add("parts", "How deep is the water at the Ulvnes mooring, and who has the key of the Skarholm station?",
+        _depth("Ulvnes"), key)  # fmt: skip
+    add("parts", "How long does a battery of the Merlin salinity probe last, and what does Hydrella obscura eat?",
+        days, food)  # fmt: skip
+    return [*first, *found]

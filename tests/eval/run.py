@@ -1,6 +1,6 @@
 """A benchmark of research quality: `make eval BASE_URL=http://localhost:8000/v1 MODEL=my-model`.
 
-Asks the 40 questions of a generated corpus, prints a row for each answer and a table with the result, and writes both
+Asks the 47 questions of a generated corpus, prints a row for each answer and a table with the result, and writes both
 to `build/eval`. Without an endpoint the offline model answers. The key of the endpoint is `OPENAI_API_KEY`.
 """
 
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> pd.DataFrame:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base-url", help="the endpoint; by default OPENAI_BASE_URL")
     parser.add_argument("--model", help="the model; by default AF_MODEL")
-    parser.add_argument("--questions", type=int, default=40, help="how many of the 40 questions")
+    parser.add_argument("--questions", type=int, default=47, help="how many of the 47 questions")
     parser.add_argument("--depth", choices=DEPTHS, default="standard")
     parser.add_argument("--protocol", choices=("xml", "native"), default="xml", help="how tools are called")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "eval", help="the folder of the results")

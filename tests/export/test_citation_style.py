@@ -3,6 +3,7 @@
 import io
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import docx
@@ -10,6 +11,9 @@ import pytest
 from support.pdf import Line, paragraph, pdf
 
 import artifactflow_nb as af
+from artifactflow_nb.core.works import Work, with_keys
+from artifactflow_nb.export.citation_style import in_citation_style
+from artifactflow_nb.export.document import ExportDocument
 from artifactflow_nb.testing import FakeSearch, SearchHit
 
 BIBTEX = r"""
@@ -22,6 +26,7 @@ PAPER = [
     Line(72, 720, "Herons of the lake", 20),
     *paragraph("Herons wait in shallow water for fish.", "They nest in tall trees.", "Otters do not.", y=600),
 ]
+UNREAD = "This run has not read this source."
 REPORT = """# Herons
 
 Herons wait in shallow water [1]. They *nest* in trees [1, 3], as `x[1]` says [2] and [9].
@@ -127,7 +132,80 @@ def test_markdown_in_a_citation_style(report: tuple[af.Workbench, af.Run], tmp_p
         "Müller, J. and World Health Organization (2020) “Herons of the lake”, *Journal of Birds*, 3, pp. 1–10."
         in listed
     )
-    assert artifact.to_markdown(tmp_path / "b.md").read_text(encoding="utf-8") == REPORT
+    assert listed.count(UNREAD) == 3
+
+
+def test_unread_sources_are_marked_in_every_export(report: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
+    """The model cites without reading; the marks stay in Markdown, Word, BibTeX, CSL-JSON and a sealed file."""
+    _, run = report
+    sealed = af.open_run(run.seal(tmp_path / "run.afrun"))
+    for name, artifact in (("run", run.artifacts["report"]), ("sealed", sealed.artifacts["report"])):
+        markdown = artifact.to_markdown(tmp_path / f"{name}.md").read_text(encoding="utf-8")
+        assert markdown.replace(f" *{UNREAD}*", "") == REPORT
+        assert [line for line in markdown.splitlines() if line.startswith("3.")] == [
+            f"3. Otters — https://doi.org/10.1000/zzz *{UNREAD}*"
+        ]
+        path = artifact.to_docx(tmp_path / f"{name}.docx")
+        texts = [block.text for block in docx.Document(io.BytesIO(path.read_bytes())).paragraphs]
+        assert sum(UNREAD in text for text in texts) == 3
+        assert artifact.to_bibtex().count(f"note = {{{UNREAD}}}") == 3
+        assert [item["note"] for item in artifact.to_csl()] == [UNREAD] * 3
+
+
+def test_read_sources_are_not_marked(tmp_path: Path) -> None:
+    """A work that the run read under one address is read under each of its addresses."""
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "refs.bib").write_text(BIBTEX, encoding="utf-8")
+    text = (
+        "Herons [1].\n\n| No. | Source |\n|---|---|\n| [1] | https://doi.org/10.1000/abc |\n| [2] | https://e.org/b |\n"
+    )
+    turns = [
+        af.ToolCall("call_subagent", {"agent_name": "crawl_agent", "instruction": "Read about herons."}),
+        af.ToolCall("web_fetch", {"urls": ["local:papers/refs.bib#muller2020"]}),
+        "Found.",
+        af.ToolCall("create_artifact", {"id": "report", "title": "Herons", "content": text}),
+        "See the report.",
+    ]
+    with af.Workbench(
+        model=af.ScriptedModel(turns), data_dir=tmp_path / "data", approvals="approve", interactive=False
+    ) as wb:
+        wb.add_sources(tmp_path / "papers")
+        artifact = wb.ask("Where do herons nest?").wait().artifacts["report"]
+        assert ["note" in item for item in artifact.to_csl()] == [False, True]
+        lines = artifact.to_markdown(tmp_path).read_text(encoding="utf-8").splitlines()
+    assert lines[-1] == f"| [2] | https://e.org/b *{UNREAD}* |"
+
+
+def styled(*items: dict[str, object]) -> str:
+    """A text that cites each item, in a style."""
+    sources = "".join(f"\n{n}. T: https://e.org/{n}" for n in range(1, len(items) + 1))
+    text = f"{' '.join(f'[{n}]' for n in range(1, len(items) + 1))}\n\n## Sources\n{sources}\n"
+    document = ExportDocument("a", "A", text, text, "user", datetime(2026, 1, 1, tzinfo=UTC), "a", "", {})
+    works = dict(enumerate(with_keys(map(Work.of, items)), 1))
+    return in_citation_style(document, works, "harvard-cite-them-right").markdown
+
+
+def test_equal_citations_have_letters() -> None:
+    """The letters begin anew for each author and year, in the order of the list; a work without a date has one too."""
+    years = [("Doe", 2020, "B"), ("Doe", 2020, "A"), ("Roe", 2020, "C"), ("Roe", 2020, "D"), ("Poe", 2020, "E")]
+    items = [
+        {"type": "book", "title": title, "author": [{"family": name}], "issued": {"date-parts": [[year]]}}
+        for name, year, title in years
+    ]
+    text = styled(*items, *({"type": "book", "title": title, "author": [{"literal": "SAP"}]} for title in "FG"))
+    assert text.startswith(
+        "(Doe, 2020b) (Doe, 2020a) (Roe, 2020a) (Roe, 2020b) (Poe, 2020) (SAP, no date a) (SAP, no date b)"
+    )
+    assert "Doe (2020a) *A*" in text
+
+
+def test_names_in_chinese_and_early_years_in_a_style() -> None:
+    author = [{"family": "李", "given": "世民"}, {"family": "秦", "given": "叔宝"}]
+    text = styled(
+        {"type": "book", "title": "沙漠", "author": author, "issued": {"date-parts": [[476]]}},
+        {"type": "book", "title": "T", "author": [{"family": "Doe"}], "issued": {"date-parts": [[-44]]}},
+    )
+    assert text.startswith("(李世民 and 秦叔宝, 476 AD) (Doe, 44 BC)")
 
 
 def test_word_in_a_citation_style(report: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:

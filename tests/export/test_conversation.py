@@ -141,11 +141,11 @@ def test_headings_of_texts_are_below_their_chapters(workbench: OpenWorkbench, tm
         *("# What does it cost?", "## Answer"),
         *(f"## {title}", "### 1. Costs", "### Sources"),
     ]
-    assert "- [1] Cats: https://cats.example/\n- [2] Dogs" in text
+    assert "- [1] Cats: https://cats.example/ *This run has not read this source.*\n- [2] Dogs" in text
     assert "- [1] Cats" in conversation.to_ipynb(tmp_path).read_text()
     page = conversation.to_html(tmp_path).read_text()
     assert page.count("<b>Dogs</b>") == 3  # in the report, in its list, in the answer
-    model, n_tokens = wb.runs_df(run)[["models", "total_tokens"]].iloc[0]
+    model, n_tokens = wb.runs_df(run, columns="all")[["models", "total_tokens"]].iloc[0]
     assert f" · {model} · {n_tokens:,} tokens · " in page.split("<footer>")[1]
 
 

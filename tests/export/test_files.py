@@ -4,6 +4,7 @@ import json
 import re
 import resource
 import signal
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ import nbformat
 import pytest
 from markdown_it import MarkdownIt
 from nbclient import NotebookClient
+from support.cpu_time import check_linear
 
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.document import artifact_document
@@ -177,9 +179,9 @@ def test_file_is_overwritten_only_on_request(
     """The error names the existing file."""
     monkeypatch.chdir(tmp_path)
     path = write_artifact(artifact, "md")
-    assert path == Path("research_report.md")
+    assert path == tmp_path / "research_report.md"
     path.write_text("mine")
-    with pytest.raises(UsageError, match=r"file 'research_report.md' already. Pass overwrite=True"):
+    with pytest.raises(UsageError, match=r"research_report.md' already. Pass overwrite=True"):
         write_artifact(artifact, "md")
     assert path.read_text() == "mine"
     write_artifact(artifact, "md", path, overwrite=True)
@@ -194,7 +196,7 @@ def test_missing_folder_is_named_in_the_error(artifact: Artifact, tmp_path: Path
 @pytest.mark.parametrize("name", ["x" * 300, f"{'x' * 300}/a.md", "a\0b", "a\ud800b"])
 def test_invalid_path_is_a_usage_error(artifact: Artifact, tmp_path: Path, name: str) -> None:
     """The name is too long or has invalid characters."""
-    with pytest.raises(UsageError, match="cannot be written: .* Pass another path"):
+    with pytest.raises(UsageError, match="cannot be used: .* Pass an absolute path"):
         write_artifact(artifact, "md", f"{tmp_path}/{name}")
 
 
@@ -259,3 +261,19 @@ def test_wide_formulas_shrink_in_print(artifact: Artifact) -> None:
     assert "af-display" in short
     assert "--af-fit:" not in short
     assert "font-size: calc(1em * var(--af-fit, 1))" in page.partition("@media print")[2]
+
+
+@pytest.mark.parametrize("form", EXPORT_FORMATS)
+@pytest.mark.parametrize("part", ["## Heading\n\n", "- item\n", "| a |\n|---|\n| b |\n\n", "$x_1$ **b** ", "> " * 9])
+def test_export_takes_time_in_proportion_to_its_length(artifact: Artifact, form: str, part: str) -> None:
+    """Each cell, item, table and piece costs the same, however many there are."""
+
+    def seconds(size: int) -> float:
+        long = artifact_document(replace(artifact, content=part * (size // 4)))
+        start = time.process_time()
+        EXPORT_FORMATS[form].make(long)
+        return time.process_time() - start
+
+    check_linear(seconds)
+    document = artifact_document(artifact)
+    assert document.sha256 is document.sha256  # each cell of a notebook has it, so it is computed once

@@ -48,21 +48,23 @@ def test_exported_notebook_page_loads_nothing_from_the_internet(exported: Export
 
 
 def test_executed_notebook_has_the_stored_outputs(exported: ExportedNotebook) -> None:
-    """The outputs are equal byte for byte."""
+    """The outputs are equal byte for byte, except pictures, whose bytes depend on the release of matplotlib."""
     fresh = json.loads(exported.notebook.read_text(encoding="utf-8"))
     shipped = json.loads((ROOT / "notebooks" / exported.notebook.name).read_text(encoding="utf-8"))
     for ours, theirs in zip(fresh["cells"], shipped["cells"], strict=True):
         assert ours["source"] == theirs["source"]
         if "nbval-ignore-output" not in ours["metadata"].get("tags", ()):
+            for output in (*ours.get("outputs", ()), *theirs.get("outputs", ())):
+                output.get("data", {}).pop("image/png", None)
             assert ours.get("outputs") == theirs.get("outputs")
 
 
 def test_stored_notebook_reads_without_a_kernel() -> None:
-    """The outputs are text, Markdown and HTML, without widgets and errors."""
+    """The outputs are text and HTML, without widgets and errors."""
     shipped = json.loads((ROOT / "notebooks" / "01_quickstart.ipynb").read_text(encoding="utf-8"))
     outputs = [output for cell in shipped["cells"] for output in cell.get("outputs", [])]
     kinds = {kind for output in outputs for kind in output.get("data", {})}
-    assert kinds == {"text/plain", "text/markdown", "text/html"}
+    assert kinds == {"text/plain", "text/html"}
     assert not [output for output in outputs if output["output_type"] == "error"]
 
 

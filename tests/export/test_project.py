@@ -12,7 +12,7 @@ from support.hostile_texts import HOSTILE
 from support.safe_html import harms
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.handle import Project
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from support.safe_html import VIEW, harms
 from support.sealed_store import CITED, SECRET, make, open_workbench
 
 import artifactflow_nb as af
-from artifactflow_nb.core.language import texts_in
+from artifactflow_nb.core.language import in_language
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.export.report import report_notebook, write_report
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -105,7 +105,7 @@ def test_report_is_a_valid_executed_notebook(reported: Reported) -> None:
     assert [len(cell.outputs) for cell in others] == [1] * len(others)
     assert {cell.outputs[0].output_type for cell in others} == {"execute_result"}
     pictures = [cell for cell in others if "af-drawn" in cell.outputs[0].data.get("text/html", "")]
-    assert [cell.source.partition("(")[0] for cell in pictures] == ["af.plot_timeline", "af.plot_tokens"]
+    assert [cell.source.partition("(")[0] for cell in pictures] == ["run.timeline"]
 
 
 def test_report_reproduces_its_outputs_from_its_two_files(reported: Reported, tmp_path: Path) -> None:
@@ -193,7 +193,8 @@ def test_headings_of_a_report_have_the_language_of_the_views(tmp_path: Path) -> 
     turns = [call("create_artifact", id="r", title="渡轮", content="# 渡轮\n\n五元。\n\n## 细节\n\n单程。"), "五元。"]
     with open_workbench(tmp_path / "data", model=ScriptedModel(turns), language="zh") as wb:
         sealed, manifest = read_sealed(wb.ask("多少钱？").wait(20).approve().wait(20).seal(tmp_path / "run.afrun"))
-    text = text_of(report_notebook(sealed, manifest["sha256"], "run.afrun", texts_in("zh")))
+    with in_language("zh"):
+        text = text_of(report_notebook(sealed, manifest["sha256"], "run.afrun"))
     assert [line for line in text.splitlines() if line.startswith("#")] == [
         *("# 多少钱？", "## 回答", "## 渡轮", "### 细节", "## 形成过程"),
         *("## 词元、时间和费用", "## 模型调用", "## 工具调用", "## 决定", "## 写成的文稿"),

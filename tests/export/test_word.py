@@ -171,3 +171,13 @@ def test_missing_python_docx_names_the_install_command(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "docx", None)
     with pytest.raises(UsageError, match=r"pip install 'artifactflow-nb\[docx\]'"):
         exported("Text.")
+
+
+def test_paragraphs_from_right_to_left_have_their_direction() -> None:
+    """Word lays out a paragraph by `w:bidi` and a run by `w:rtl`; code and English stay left to right."""
+    text = "مالك `wait()` عند الشاطئ.\n\n- أولا\n\nEnglish.\n\n```\nمرحبا\n```\n\n| المحطة |\n| --- |\n| 12 |"
+    document = open_document(text, title="T")
+    directed = [bool(paragraph._p.xpath("./w:pPr/w:bidi")) for paragraph in document.paragraphs]
+    assert directed[1:5] == [True, True, False, False]
+    assert [bool(run.font.rtl) for run in document.paragraphs[1].runs] == [True, False, True]
+    assert document.tables[0].cell(0, 0).paragraphs[0]._p.xpath("./w:pPr/w:bidi")

@@ -9,11 +9,12 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from conftest import OpenEngine, OpenWorkbench
 from langchain_core.callbacks import adispatch_custom_event
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.config import get_stream_writer
 from langgraph.func import entrypoint
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import interrupt
 from support.graphs import ScriptedChat, ai_message, react_agent
 
 import artifactflow_nb as af
@@ -218,6 +219,25 @@ async def test_failing_node_is_named_in_the_error(open_engine: OpenEngine) -> No
     assert [event.type.value for event in terminal] == ["error"]
 
 
+async def test_failing_node_is_named_beside_one_that_asks(open_engine: OpenEngine) -> None:
+    """The node that asks was interrupted, too, and that is no failure."""
+
+    async def asks(_state: Words) -> Words:
+        return {"words": [interrupt("Which word?")]}
+
+    async def fails(_state: Words) -> Words:
+        await asyncio.sleep(0.05)  # the other node ends first
+        raise ValueError("no words")
+
+    graph = StateGraph(Words)
+    graph.add_node("asks", asks)
+    graph.add_node("fails", fails)
+    graph.add_edge(START, "asks")
+    graph.add_edge(START, "fails")
+    result = await run(await open_engine(), af.adapt(graph.compile(), input=lambda _question, _turns: {}))
+    assert (result.status, result.error_message) == ("failed", "The graph failed in fails: ValueError: no words")
+
+
 @pytest.mark.parametrize(
     ("reason", "note"), [("content_filter", "content filter"), ("max_tokens", ""), ("length", "limit")]
 )
@@ -311,6 +331,17 @@ async def test_input_and_answer_adapt_any_state(open_engine: OpenEngine) -> None
     assert (await run(engine, expected, "a b")).response == "a, b"
     result = await run(engine, af.adapt(compiled, input=lambda text, _history: {"text": text}), "a b")
     assert json.loads(result.response.strip("`json\n")) == {"text": "a b", "words": ["a", "b"]}
+
+
+@pytest.mark.parametrize("output", [AIMessage("Forty-two."), [HumanMessage("What?"), AIMessage("Forty-two.")]])
+async def test_entrypoint_that_returns_a_message_answers_with_its_text(open_engine: OpenEngine, output: Any) -> None:
+    @entrypoint()
+    async def answer(_question: Any) -> Any:
+        return output
+
+    engine = await open_engine()
+    engine.flows.register("mine", af.adapt(answer))
+    assert (await engine.controller.execute("What?", flow="mine")).response == "Forty-two."
 
 
 async def test_entrypoint_graph_answers_with_its_text(open_engine: OpenEngine) -> None:
@@ -426,7 +457,7 @@ def test_workbench_asks_a_graph(workbench: OpenWorkbench, tmp_path: Path) -> Non
     assert (repeated.status, repeated.response) == ("completed", "It is 3.")
     wb.register_flow("routed", af.adapt(routed_graph([ai_message("A text.")])))
     assert wb.ask("Write.", flow="routed").wait().response == "A text."
-    assert set(wb.runs_df().flow) == {"adder", "routed"}
+    assert set(wb.runs_df(columns="flow").flow) == {"adder", "routed"}
     assert "It is 3." in saved_run(repeated._client)["text/html"]
     sealed = af.open_run(repeated.seal(tmp_path / "run.afrun"))
     assert len(sealed.llm_calls_df()) == 2

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from support.graphs import ScriptedChat, ai_message
 
 import artifactflow_nb as af
+from artifactflow_nb.widgets.run.saved import saved_run
 
 TASK = ("task", {"description": "Look it up.", "subagent_type": "researcher"})
 
@@ -88,7 +89,7 @@ def test_todos_are_a_plan(workbench: OpenWorkbench) -> None:
     ]
     assert steps.agent_name.dropna().tolist() == ["planner"] * 2
     assert steps.plan_id.nunique() == 1
-    page = run._repr_html_()
+    page = saved_run(run._client)["text/html"]
     assert "To-dos" in page
     assert "2 of 3 steps" in page
     assert wb.tool_calls_df(run).success.tolist() == [True] * 3

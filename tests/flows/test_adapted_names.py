@@ -55,7 +55,7 @@ def test_unnamed_graphs_get_numbers(workbench: OpenWorkbench) -> None:
     wb = workbench(interactive=False)
     waiting = wb.ask("Pay 5.", flow=af.adapt(payer())).wait()
     added = wb.ask("Add.", flow=af.adapt(adder())).wait()
-    assert list(wb.runs_df().sort_values("started_at").flow) == ["graph", "graph_2"]
+    assert list(wb.runs_df(columns="all").sort_values("started_at").flow) == ["graph", "graph_2"]
     assert waiting.approve().wait().response == "Paid by the first."
     assert wb.query("SELECT result FROM main.tool_calls").result.tolist() == ["paid 5: True"]
     assert wb.regenerate(added).wait().response == "Added."
@@ -66,8 +66,14 @@ def test_equal_graphs_keep_their_names(workbench: OpenWorkbench) -> None:
     wb = workbench(interactive=False)
     for graph in (adder, payer, payer, adder, adder):
         wb.ask("Do it.", flow=af.adapt(graph())).wait()
-    assert list(wb.runs_df().sort_values("started_at").flow) == ["graph", "graph_2", "graph_2", "graph", "graph"]
-    assert set(wb.flows) - set(BUILT_IN_FLOWS) == {"graph", "graph_2"}
+    assert list(wb.runs_df(columns="all").sort_values("started_at").flow) == [
+        "graph",
+        "graph_2",
+        "graph_2",
+        "graph",
+        "graph",
+    ]
+    assert set(wb.flows) - {*BUILT_IN_FLOWS, "compose"} == {"graph", "graph_2"}
 
 
 def test_graphs_with_different_models_have_different_names(workbench: OpenWorkbench) -> None:
@@ -76,7 +82,7 @@ def test_graphs_with_different_models_have_different_names(workbench: OpenWorkbe
     for name in ("small", "large", "small"):
         model = ScriptedChat(script=[ai_message("I.")], model_name=name)
         wb.ask("Who?", flow=af.adapt(prebuilt(model, [add]))).wait()
-    assert list(wb.runs_df().sort_values("started_at").flow) == ["graph", "graph_2", "graph"]
+    assert list(wb.runs_df(columns="all").sort_values("started_at").flow) == ["graph", "graph_2", "graph"]
 
 
 def test_explicit_name_passes_to_the_newer_graph(workbench: OpenWorkbench) -> None:

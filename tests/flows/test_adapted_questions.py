@@ -281,12 +281,66 @@ async def test_own_checkpointer_is_used(open_engine: OpenEngine) -> None:
     assert done.response == "[True]"
 
 
-async def test_static_breakpoint_is_an_error(open_engine: OpenEngine) -> None:
-    """A graph with interrupt_before fails with advice, and never runs past it."""
+@pytest.mark.parametrize("option", ["interrupt_before", "interrupt_after"])
+async def test_breakpoint_asks_whether_the_graph_goes_on(open_engine: OpenEngine, option: str) -> None:
+    """Another process continues from the breakpoint, and nothing before the breakpoint runs again."""
+    ran: list[str] = []
+
+    def graph() -> Any:
+        steps = StateGraph(Drafting)
+        for name in ("write", "publish"):
+            steps.add_node(
+                name, lambda _state, name=name: ran.append(name) or {"messages": [AIMessage(f"{name}: done")]}
+            )
+        steps.add_edge(START, "write")
+        steps.add_edge("write", "publish")
+        return af.adapt(steps.compile(**{option: ["publish" if option == "interrupt_before" else "write"]}))
+
     engine = await open_engine()
-    result = await wait_at_graph(engine, "Go on?", interrupt_before=["asks_0"])
-    assert result.status == "failed"
-    assert "stopped before asks_0" in result.error_message
+    engine.flows.register("mine", graph())
+    result = await engine.controller.execute("Ask me.", flow="mine")
+    [request] = result.pending
+    assert (result.status, request.title, request.agent, ran) == (
+        "waiting",
+        "Go on with publish?",
+        "publish",
+        ["write"],
+    )
+    await engine.aclose()
+    other = await open_engine()
+    other.flows.register("mine", graph())
+    done = await other.controller.resume(result.thread_id, approved=True)
+    assert (done.status, done.response, ran) == ("completed", "publish: done", ["write", "publish"])
+
+
+async def test_graph_that_may_not_go_on_ends_with_the_answer_so_far(open_engine: OpenEngine) -> None:
+    engine = await open_engine()
+    engine.flows.register("mine", af.adapt(draft_graph().copy({"interrupt_before_nodes": ["show"]})))
+    result = await engine.controller.execute("Ask me.", flow="mine")
+    denied = Decision(approved=False, instruction="It is too early.")
+    done = await engine.controller.resume(result.thread_id, decisions={result.pending[0].id: denied})
+    assert done.status == "completed"
+    [event] = [event for event in await engine.runs.events(done.run_id) if event.is_terminal]
+    assert event.data["notices"] == ["The graph was stopped before show, as you decided. It is too early."]
+
+
+async def test_breakpoint_in_a_subgraph_asks_each_time(open_engine: OpenEngine) -> None:
+    inner = StateGraph(Drafting)
+    for name in ("one", "two"):
+        inner.add_node(name, lambda _state, name=name: {"messages": [AIMessage(name)]})
+    inner.add_edge(START, "one")
+    inner.add_edge("one", "two")
+    outer = StateGraph(Drafting)
+    outer.add_node("inside", inner.compile(interrupt_before=["one", "two"]))
+    outer.add_edge(START, "inside")
+    engine = await open_engine()
+    engine.flows.register("mine", af.adapt(outer.compile()))
+    result = await engine.controller.execute("Ask me.", flow="mine")
+    n_requests = 0
+    while result.status == "waiting":
+        n_requests += len(result.pending)
+        result = await engine.controller.resume(result.thread_id, approved=True)
+    assert (result.status, result.response, n_requests) == ("completed", "two", 2)
 
 
 def test_run_approves_interrupts(workbench: OpenWorkbench) -> None:

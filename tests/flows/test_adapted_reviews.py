@@ -15,6 +15,7 @@ from support.graphs import ScriptedChat, ai_message, react_agent
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.widgets.run.saved import saved_run
 
 ALL = ["approve", "edit", "reject", "respond"]
 SENDING = (("send", {"to": "Ada"}), ("send", {"to": "Bob"}))
@@ -349,7 +350,106 @@ def test_cards_of_a_review_offer_only_possible_decisions(workbench: OpenWorkbenc
     assert len(run.pending) == 2
     with pytest.raises(af.UsageError, match="cannot be denied"):
         run.deny("", run.pending[0].id)
-    assert "Bob" in run._repr_html_()
+    assert "Bob" in saved_run(run._client)["text/html"]
     for request in run.pending:
         run.approve(request.id)
     assert run.wait().response == "Done."
+
+
+# --- other documented forms ------------------------------------------------------------------------------------------
+
+
+def inbox_request(**config: bool) -> dict[str, Any]:
+    """A request in the form of Agent Inbox."""
+    action = {"action": "send", "args": {"to": "Ada"}}
+    return {"action_request": action, "config": config, "description": "Please look at this letter."}
+
+
+EVERYTHING = {"allow_accept": True, "allow_edit": True, "allow_respond": True, "allow_ignore": True}
+
+
+def echo_graph(value: Any) -> Any:
+    """A graph that interrupts with a value and answers with what it gets."""
+    graph = StateGraph(MessagesState)
+    graph.add_node("ask", lambda _state: {"messages": [("ai", repr(interrupt(value)))]})
+    graph.add_edge(START, "ask")
+    return graph.compile()
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+@pytest.mark.parametrize(
+    ("decision", "answer"),
+    [
+        (Decision(approved=True), {"type": "accept", "args": None}),
+        (Decision(approved=False), {"type": "ignore", "args": None}),
+        (
+            Decision(approved=True, params={"to": "Eve"}),
+            {"type": "edit", "args": {"action": "send", "args": {"to": "Eve"}}},
+        ),
+        (
+            Decision(approved=False, instruction="Write to Bob.", replaces_call=True),
+            {"type": "response", "args": "Write to Bob."},
+        ),
+    ],
+)
+async def test_request_of_agent_inbox_gets_its_answer(
+    open_engine: OpenEngine, decision: Decision, answer: Any, as_list: bool
+) -> None:
+    engine = await open_engine()
+    value = inbox_request(**EVERYTHING)
+    result = await wait_at_graph(engine, echo_graph([value] if as_list else value))
+    [request] = result.pending
+    assert (request.title, request.tool, dict(request.params)) == ("Run send: Ada", "send", {"to": "Ada"})
+    assert request.message == "Please look at this letter."
+    done = await engine.controller.resume(result.thread_id, decisions={request.id: decision})
+    assert done.response == repr([answer])
+
+
+async def test_config_of_agent_inbox_limits_the_choices(open_engine: OpenEngine) -> None:
+    result = await wait_at_graph(
+        await open_engine(), echo_graph([inbox_request(allow_accept=True, allow_respond=True)])
+    )
+    assert set(result.pending[0].allowed) == {"approved", "instructed"}
+
+
+@pytest.mark.parametrize(
+    ("decision", "answer"),
+    [
+        (Decision(approved=True), {"action": "continue"}),
+        (Decision(approved=True, params={"to": "Eve"}), {"action": "update", "data": {"to": "Eve"}}),
+        (Decision(approved=False, instruction="Not now."), {"action": "feedback", "data": "Not now."}),
+        (Decision(approved=False), {"action": "feedback", "data": "Denied."}),
+    ],
+)
+async def test_review_of_a_tool_call_gets_an_action(open_engine: OpenEngine, decision: Decision, answer: Any) -> None:
+    """The form of LangGraph's guide, whose node reads `review["action"]`."""
+    engine = await open_engine()
+    call = {"name": "send", "args": {"to": "Ada"}, "id": "1", "type": "tool_call"}
+    result = await wait_at_graph(engine, echo_graph({"question": "Is this right?", "tool_call": call}))
+    [request] = result.pending
+    assert (request.title, request.message, dict(request.params)) == ("Run send: Ada", "Is this right?", {"to": "Ada"})
+    done = await engine.controller.resume(result.thread_id, decisions={request.id: decision})
+    assert done.response == repr(answer)
+
+
+@pytest.mark.parametrize(
+    ("read", "field"),
+    [
+        (lambda answer: answer["action"], "action"),
+        (lambda answer: answer.get("choice"), "action"),
+        (lambda answer: {}["verdict"] if isinstance(answer, bool) else answer["verdict"], "verdict"),
+    ],
+)
+async def test_second_request_says_which_answer_fits(open_engine: OpenEngine, read: Any, field: str) -> None:
+    """A node that reads fields of the answer fails on True; the person is asked again, and told what fits."""
+    engine = await open_engine()
+    graph = StateGraph(MessagesState)
+    graph.add_node("ask", lambda _state: {"messages": [("ai", str(read(interrupt("Publish it?"))))]})
+    graph.add_edge(START, "ask")
+    result = await wait_at_graph(engine, graph.compile())
+    again = await engine.controller.resume(result.thread_id, approved=True)
+    [request] = again.pending
+    assert f'run.approve(params={{"{field}": "..."}})' in request.message
+    fitting = Decision(approved=True, params={field: "go", "choice": "go"})
+    done = await engine.controller.resume(result.thread_id, decisions={request.id: fitting})
+    assert (done.status, done.response) == ("completed", "go")

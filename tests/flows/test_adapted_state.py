@@ -73,7 +73,7 @@ async def test_unserializable_state_stays_in_memory(open_engine: OpenEngine, val
     assert waiting.status == "waiting"
     done = await engine.controller.resume(waiting.thread_id, approved=True)
     assert (done.status, done.response) == ("completed", f"{type(value).__name__} True")
-    assert engine._checkpoints.saver._values == {}  # nothing is held once the run is over
+    assert engine.checkpoints.saver._values == {}  # nothing is held once the run is over
 
 
 async def test_missing_unserializable_state_fails_the_run(open_engine: OpenEngine, tmp_path: Path) -> None:

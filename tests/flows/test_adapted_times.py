@@ -9,8 +9,9 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from conftest import OpenWorkbench
 from langchain.agents import create_agent
+from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
+from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from langgraph.graph import START, StateGraph
 from support.chat_endpoint import Answer, ChatServer, calling
 from support.graphs import ScriptedChat, ai_message
@@ -18,6 +19,14 @@ from support.graphs import ScriptedChat, ai_message
 import artifactflow_nb as af
 
 CALL_S, WAIT_S = 0.3, 10
+
+
+class Words(TypedDict, total=False):
+    words: Annotated[list[str], operator.add]
+
+
+def as_words(question: str, _history: object) -> Words:
+    return {"words": [question]}
 
 
 class Slow(ScriptedChat):
@@ -84,6 +93,62 @@ def test_usage_is_requested_from_the_endpoint(workbench: OpenWorkbench) -> None:
     calls = wb.llm_calls_df(run).sort_values("started_at")
     assert calls.input_tokens.tolist() == [17, 23]
     assert not calls.tokens_estimated.any()
+
+
+async def by_astream(model: Any) -> str:
+    return "".join([chunk.text async for chunk in model.astream("Count.")])
+
+
+def by_stream(model: Any) -> str:
+    return "".join(chunk.text for chunk in model.stream("Count."))
+
+
+ASYNC_WAYS = {
+    "ainvoke": lambda model: model.ainvoke("Count."),
+    "astream": by_astream,
+    "tools": lambda model: model.bind_tools([wait]).ainvoke("Count."),
+    "chain": lambda model: (ChatPromptTemplate.from_template("{word}.") | model.with_retry()).ainvoke(
+        {"word": "Count"}
+    ),
+    "fallback": lambda model: model.with_fallbacks([model]).ainvoke("Count."),
+    "thread": lambda model: asyncio.to_thread(model.invoke, "Count."),
+    "batch": lambda model: model.abatch(["Count."]),
+}
+SYNC_WAYS = {
+    "invoke": lambda model: model.invoke("Count."),
+    "stream": by_stream,
+    "bound": lambda model: model.bind_tools([wait]).invoke("Count."),
+}
+
+
+@pytest.mark.parametrize("kind", ["openai", "azure"])
+@pytest.mark.parametrize("way", [*ASYNC_WAYS, *SYNC_WAYS])
+def test_usage_of_a_model_that_a_node_makes_is_real(workbench: OpenWorkbench, way: str, kind: str) -> None:
+    """A node may make its model for each call, in any way that LangChain has of calling a model."""
+    with ChatServer([Answer("One two three.", input_tokens=100)]) as server:
+
+        def make() -> Any:
+            options = {"api_key": "k", "model": "loopback-1", "default_headers": {"Connection": "close"}}
+            if kind == "openai":
+                return ChatOpenAI(base_url=server.base_url, **options)
+            return AzureChatOpenAI(azure_endpoint=server.base_url, api_version="1", **options)
+
+        async def asynchronous(_state: Words) -> Words:
+            await ASYNC_WAYS[way](make())
+            return {"words": ["done"]}
+
+        def synchronous(_state: Words) -> Words:
+            SYNC_WAYS[way](make())
+            return {"words": ["done"]}
+
+        builder = StateGraph(Words)
+        builder.add_node("count", asynchronous if way in ASYNC_WAYS else synchronous)
+        builder.add_edge(START, "count")
+        flow = af.adapt(builder.compile(), name="mine", answer=lambda state: state["words"][-1], input=as_words)
+        wb = workbench(interactive=False)
+        run = wb.ask("Go.", flow=flow).wait()
+    [call] = wb.llm_calls_df(run).to_dict("records")
+    assert (call["input_tokens"], call["tokens_estimated"]) == (100, False)
 
 
 def test_stream_usage_set_by_the_user_is_kept(workbench: OpenWorkbench) -> None:

@@ -133,7 +133,7 @@ async def test_unknown_class_in_a_checkpoint_is_not_constructed(open_engine: Ope
     engine = await open_engine([])
     third = ormsgpack.packb(("fractions", "Fraction", "1/3"))
     foreign = ormsgpack.packb(ormsgpack.Ext(EXT_CONSTRUCTOR_SINGLE_ARG, third))
-    for saver in (engine._checkpoints.saver, DeferredSaver(engine._checkpoints.saver, has_checkpoint=True)):
+    for saver in (engine.checkpoints.saver, DeferredSaver(engine.checkpoints.saver, has_checkpoint=True)):
         with pytest.raises(StoreError, match="an object of the class fractions.Fraction"):
             saver.serde.loads_typed(("msgpack", foreign))
     assert JsonPlusSerializer(allowed_msgpack_modules=True).loads_typed(("msgpack", foreign)) == Fraction(1, 3)
@@ -295,7 +295,7 @@ async def test_thread_has_one_checkpoint(open_engine: OpenEngine) -> None:
     engine.flows.register("mine", counting_flow(counting_graph(12, object)))
     waiting = await engine.controller.execute("Count.", flow="mine")
     assert len(await sizes(engine)) == 1
-    assert len(engine._checkpoints.saver._values[waiting.thread_id]) == 1
+    assert len(engine.checkpoints.saver._values[waiting.thread_id]) == 1
     done = await engine.controller.resume(waiting.thread_id, approved=True)
     assert (done.response, await sizes(engine)) == ("True 12", [])
 
@@ -313,23 +313,6 @@ async def test_file_shrinks_after_a_large_run(open_engine: OpenEngine) -> None:
     assert in_file(engine) > 20 * MEBI
     await engine.controller.resume(waiting.thread_id, approved=True)
     assert in_file(engine) < 10 * MEBI
-
-
-async def test_file_of_an_older_release_is_compacted(open_engine: OpenEngine) -> None:
-    """A file without automatic compaction is rewritten once when it is opened with much unused space."""
-    engine = await open_engine()
-    await engine.aclose()
-    path = engine.folder / CHECKPOINT_FILE
-    with closing(connect(path)) as db:
-        db.execute("PRAGMA auto_vacuum = NONE")
-        db.execute("VACUUM")
-        db.execute("INSERT INTO checkpoints VALUES ('gone', '', '1', NULL, 'bytes', zeroblob(?), NULL)", (20 * MEBI,))
-    engine = await open_engine()  # deletes checkpoints without a run
-    await engine.aclose()
-    await (await open_engine()).aclose()
-    assert in_file(engine) < 5 * MEBI
-    with closing(connect(path)) as db:
-        assert db.execute("PRAGMA auto_vacuum").fetchone()[0] == INCREMENTAL
 
 
 async def test_incremental_channel_is_restored_completely(open_engine: OpenEngine) -> None:

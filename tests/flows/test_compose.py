@@ -11,11 +11,11 @@ from conftest import OpenWorkbench
 from support.replies import by_agent, call
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block
-from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock, add_block
+from artifactflow_nb.plugins.projects.handle import Project
+from artifactflow_nb.plugins.projects.tree import Block, BlockTree
 
 GENERATE = call("generate_field_content", field_name="Text")
 EDIT = {"edits": [{"anchor": "Say what", "replacement": "Tell what"}]}

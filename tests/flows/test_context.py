@@ -31,7 +31,7 @@ def conversation(n_history: int, n_rounds: int, chars: int, protocol: str = "xml
         message
         for i in range(n_rounds)
         for message in PROTOCOLS[protocol].write(
-            f"call {i}",
+            StoredTurn("", i, f"call {i}"),
             [
                 (
                     ToolCall("tool", {"text": "z" * chars}),

@@ -12,7 +12,7 @@ from artifactflow_nb.analysis.frames.reading import load_frame
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.toolcalls.xml import parse_results
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import Conflict, UsageError
 from artifactflow_nb.tools.base import ToolContext, tool
 
 sent: list[str] = []
@@ -180,7 +180,9 @@ async def test_approval_and_cancellation_at_once_run_nothing_twice(open_engine: 
         await engine.controller.cancel(waiting.run_id)
 
     approval = Decision(approved=True, scope="run")
-    await asyncio.gather(engine.controller.decide(waiting.pending[0].id, approval), cancel())
+    decided = asyncio.ensure_future(engine.controller.decide(waiting.pending[0].id, approval))
+    await asyncio.gather(asyncio.wait([decided]), cancel())
+    assert decided.exception() is None or isinstance(decided.exception(), Conflict)  # the cancellation was first
     before = len(ran)
     await asyncio.sleep(0.02)
     assert (len(ran), (await engine.runs.get(waiting.run_id)).status) == (before, "cancelled")

@@ -15,7 +15,10 @@ from support.hostile_texts import HOSTILE
 from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.rubrics import (
+from artifactflow_nb.models.base import ModelEvent, ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.plugins.projects.handle import Project
+from artifactflow_nb.plugins.projects.rubrics import (
     DIMENSION_RESOURCE,
     GRADE_RESOURCE,
     Dimension,
@@ -25,9 +28,6 @@ from artifactflow_nb.core.document.rubrics import (
     packaged_dimensions,
     validate_quotes,
 )
-from artifactflow_nb.models.base import ModelEvent, ModelRequest
-from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.notebook.project import Project
 from artifactflow_nb.store.artifacts import USER, Authorship
 
 TEXTS = {"Text": "X is a letter.\nIt is the 24th.", "More": "X is also a cross."}

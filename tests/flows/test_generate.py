@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from conftest import OpenWorkbench
 from flows.test_compose import BlockedModel, results
+from support.charts import drawn_texts
 
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.handle import Project
 
 
 def name_of(request: ModelRequest) -> str:
@@ -66,6 +67,7 @@ def test_blocks_are_written_in_dependency_order(workbench: OpenWorkbench) -> Non
     assert list(project.stale) == []
 
 
+@pytest.mark.usefixtures("figures")
 def test_agents_without_a_language_model_are_listed_without_one(workbench: OpenWorkbench) -> None:
     """The generator computes its calls, so no list names a model for it."""
     wb, project = project_of(workbench, Writer(), A=[])
@@ -73,10 +75,10 @@ def test_agents_without_a_language_model_are_listed_without_one(workbench: OpenW
     calls = wb.llm_calls_df(run).set_index("agent_name")
     assert calls.loc["generator", "request_model"].isna().all()
     assert calls.loc["generator", "response_model"].isna().all()
-    assert wb.runs_df(run)["models"].tolist() == ["scripted"]
+    assert wb.runs_df(run, columns="models")["models"].tolist() == ["scripted"]
     assert {turn.model for turn in run.metrics.agent_executions} == {"", "scripted"}
-    chart = af.plot_cost(wb.llm_calls_df(run))
-    texts = [*wb.known_models(), wb._repr_html_(), chart.svg, repr(run.metrics), run.metrics._repr_html_()]
+    plot = af.plots.cost(wb.llm_calls_df(run))
+    texts = [*wb.known_models(), wb._repr_html_(), *drawn_texts(plot), repr(run.metrics), run.metrics._repr_html_()]
     texts += [*wb.events_df(run)["data_json"], run.steps._repr_html_()]
     texts += wb.timeline(run).saved_output().values()
     assert "listed the next calls" in run.steps._repr_html_()

@@ -24,7 +24,8 @@ def reply(request):
         os.kill(os.getpid(), 9)
     return "Text of " + name_of(request)
 
-wb = af.Workbench(data_dir=sys.argv[1], agent_models={"writer": ScriptedModel(reply)}, interactive=False)
+model = ScriptedModel([])
+wb = af.Workbench(model=model, data_dir=sys.argv[1], agent_models={"writer": ScriptedModel(reply)}, interactive=False)
 project = wb.project("Essay", template="paper")
 for name, needs in {"A": [], "B": ["A"], "C": ["B"], "D": ["A", "C"]}.items():
     project.add(name, depends_on=needs, auto_generate=True)

@@ -42,7 +42,7 @@ def traces(wb: af.Workbench, folder: Path, *runs: af.Run) -> Iterator[tuple[str,
     out.mkdir()
     for run in runs:
         yield "response", (stored(wb, "SELECT group_concat(response) FROM messages") + str(run.error)).encode()
-        yield "repr", f"{run!r}{run._repr_html_()}{run._repr_markdown_()}".encode()
+        yield "repr", repr(run).encode()
         yield "saved output", "".join(saved_run(run._client).values()).encode()
         yield "artifacts", repr({key: artifact.content for key, artifact in run.artifacts.items()}).encode()
         yield "events", b"".join(map(_event_bytes, run.events))
@@ -50,7 +50,10 @@ def traces(wb: af.Workbench, folder: Path, *runs: af.Run) -> Iterator[tuple[str,
         for form in ("to_markdown", "to_html", "to_ipynb"):
             getattr(conversation, form)(out, overwrite=True)
     for name in FRAMES:
-        yield name, getattr(wb, name)().to_json(date_format="iso").encode()
+        yield (
+            name,
+            getattr(wb, name)(**{"columns": "all"} if name == "runs_df" else {}).to_json(date_format="iso").encode(),
+        )
     yield from _files(data_dir, "open")
     wb.close()
     yield from _files(data_dir, "closed")

@@ -1,13 +1,17 @@
 """Masking of known secrets in texts, values and streamed pieces."""
 
+import base64
+from collections.abc import Callable
 from itertools import pairwise
 from types import MappingProxyType
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from artifactflow_nb.core.redaction.names import MASK
+from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.flows.known_secrets import KnownSecrets, MaskedPieces, SecretLookup
 
 SECRETS = ["sk-aabab-1234", "aabab-1234-more", 'has"quote+and/', "ab1c"]
@@ -20,7 +24,10 @@ def arrived(pieces: list[str], secrets: KnownSecrets = KNOWN, *, is_cut_off: boo
     return "".join([*pieces_out, *(text for _, text in masked.finish(is_cut_off=is_cut_off))])
 
 
-words = st.sampled_from([*SECRETS, *(secret[:n] for secret in SECRETS for n in (1, 3, 6)), "ab", "x", " ", "\n", MASK])
+CREDENTIALS = [base64.b64encode(f"{user}:{SECRETS[0]}".encode()).decode() for user in ("a", "ab", "abc")]
+words = st.sampled_from(
+    [*SECRETS, *CREDENTIALS, *(secret[:n] for secret in SECRETS for n in (1, 3, 6)), "ab", "x", " ", "\n", MASK]
+)
 texts = st.lists(words, max_size=8).map("".join)
 
 
@@ -59,6 +66,20 @@ def test_encoded_spellings_are_masked(text: str, masked: str) -> None:
     assert KNOWN.text(text) == masked
 
 
+@pytest.mark.parametrize("user", ["", "a", "ab", "abc", "ümläut", "me@example.org"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_basic_credentials_are_masked_for_any_user(user: str, encode: Callable[[bytes], bytes]) -> None:
+    """Base64 of user and password in both alphabets, with padding and without, shows nothing of the password."""
+    secrets = KnownSecrets(["s3cr3t-pw?~ÿ", "hunter22", "abc12x"])
+    for password in secrets.values:
+        written = encode(f"{user}:{password}".encode()).decode()
+        for credentials in (written, written.rstrip("="), quote(written, safe="")):
+            text = f"401 for Authorization: Basic {credentials}, try again"
+            for masked in (secrets.text(text), arrived(list(text), secrets), Redactor(secrets.values).text(text)):
+                assert MASK in masked
+                assert written.rstrip("=")[-4:] not in masked
+
+
 def test_value_without_a_secret_is_not_copied() -> None:
     """A value without a secret is returned as the same object."""
     text, value = "plain " * 9, {"a": ["b", {"c": 1}], "d": ("e", None)}
@@ -70,7 +91,7 @@ def test_value_without_a_secret_is_not_copied() -> None:
 def test_unsuspicious_piece_is_passed_on_at_once() -> None:
     """A piece that does not end with the beginning of a secret is not delayed."""
     pieces = MaskedPieces(KNOWN)
-    assert pieces.feed("answer", "Hello") == "Hello"
+    assert pieces.feed("answer", "Hello.") == "Hello."
     assert pieces.finish() == []
 
 

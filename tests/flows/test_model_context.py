@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,8 +35,8 @@ def model() -> ListeningModel:
     return ListeningModel()
 
 
-def open_workbench(folder: Path, model: ListeningModel, approvals: str = "approve") -> af.Workbench:
-    wb = af.Workbench(model=model, data_dir=folder / "data", approvals=approvals, interactive=False)
+def open_workbench(folder: Path, model: ListeningModel, approvals: str = "approve", **options: Any) -> af.Workbench:
+    wb = af.Workbench(model=model, data_dir=folder / "data", approvals=approvals, interactive=False, **options)
     wb.add_sources(HANDBOOK)
     return wb
 
@@ -89,19 +90,19 @@ def test_refused_plan_is_not_in_the_context(tmp_path: Path, model: ListeningMode
     assert [(call.name, result.success) for call, result in model.contexts[-1].calls] == [("plan_create", False)]
 
 
-def test_compose_context_has_project_block_and_wish(tmp_path: Path, model: ListeningModel) -> None:
-    """The composer has the blocks; writer and editor have theirs, with the wish as the person approved it."""
-    with open_workbench(tmp_path, model, "ask") as wb:
+def test_compose_context_has_the_task(tmp_path: Path, model: ListeningModel) -> None:
+    """The writer has the text with the wish as the person approved it; the editor has the way to do it by hand."""
+    write = af.ToolCall("generate_field_content", {"field_name": "Text", "style_hint": "in two sentences"})
+    change = af.ToolCall("modify_field", {"field_name": "Text", "modification_instruction": "be brief"})
+    scripts = {"composer": af.ScriptedModel([write, "Written.", change, "Changed."])}
+    with open_workbench(tmp_path, model, "ask", agent_models=scripts) as wb:
         project = wb.project("Handbook", template="paper")
         project.add("Text", "Written by hand.")
-        run = wb.ask("Write Text in two sentences.", project=project).wait(60)
+        run = wb.ask("Write Text.", project=project).wait(60)
         run.approve(params={"field_name": "Text", "style_hint": "in one sentence"}).wait(60)
-        composer, writer = model.contexts[0], next(context for context in model.contexts if context.block)
-        assert composer.project is not None
-        assert composer.blocks is not None
-        assert (composer.project.name, [block.name for block in composer.blocks]) == ("Handbook", ["Text"])
-        assert writer.block is not None
-        assert (writer.block.name, writer.wish) == ("Text", "in one sentence")
+        task = next(context.task for context in model.contexts if context.task)
+        assert (task.name, task.wish) == ("Text", "in one sentence")
+        assert "Text" in task.by_hand
         model.contexts.clear()
-        wb.ask("In Text remove 'quoted'.", project=project).wait(60)
-    assert next(context.wish for context in model.contexts if context.block) == "remove 'quoted'"
+        wb.ask("Shorten Text.", project=project).wait(60)
+    assert "Text" in next(context.task.by_hand for context in model.contexts if context.task)

@@ -75,7 +75,6 @@ def test_answer_without_a_source_is_marked(workbench: OpenWorkbench) -> None:
     assert (run.response, run.notices) == ("It costs 40 crowns.", (NO_SOURCE,))
     saved = saved_run(run._client)
     assert NO_SOURCE in saved["text/html"]
-    assert NO_SOURCE in saved["text/markdown"]
     assert wb.messages_df()["response"].tolist() == ["It costs 40 crowns."]
 
 

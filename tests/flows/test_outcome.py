@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine, OpenWorkbench
-from support.older import RELEASE_0_1_0, make_older
 from support.replies import by_agent, call, delegate, report
 
 import artifactflow_nb as af
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.runs import OutcomeFilter, split_outcome
 from artifactflow_nb.models.base import ModelRequest
-from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.widgets.run.saved import saved_run
 
 ANSWER = "The state's GDP was 2.3 trillion. A < B, and `<outcomes>` is not a tag."
@@ -96,7 +94,6 @@ def test_outcome_is_in_handle_frame_views_and_files(workbench: OpenWorkbench, tm
         "partly",
         None,
     ]
-    assert "Partly answered" in run._card().plain()
     assert "Completed · Partly answered" in saved_run(run._client)["text/html"]
     assert "Completed · 1 model call" in saved_run(other._client, with_metrics=False)["text/html"]
     with af.open_run(run.seal(tmp_path / "run.zip")) as sealed:
@@ -105,14 +102,3 @@ def test_outcome_is_in_handle_frame_views_and_files(workbench: OpenWorkbench, tm
         assert (found.differences, found.prompts) == ((), ())
     with af.Workbench(replay=cassette, data_dir=tmp_path / "replay", interactive=False) as replay:
         assert replay.ask("GDP of New York?").wait().outcome == "partly"
-
-
-def test_run_of_an_earlier_release_has_no_outcome(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The store of that release opens, and new runs have an outcome."""
-    wb = workbench([PARTLY], interactive=False)
-    run = wb.ask("GDP of New York?").wait()
-    wb.close()
-    make_older(tmp_path / "data" / "store.db", RELEASE_0_1_0)
-    again = workbench(model=ScriptedModel([PARTLY]), interactive=False)
-    assert again.run(run.run_id).outcome is None
-    assert again.ask("GDP of New York?").wait().outcome == "partly"

@@ -8,11 +8,11 @@ from support.hostile_texts import HOSTILE
 from support.replies import by_agent, call
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block
-from artifactflow_nb.core.document.tree import BlockTree
 from artifactflow_nb.core.text.markdown import safe_markdown_line
-from artifactflow_nb.flows.compose.outline import MAX_ENTRIES, OutlineEntry, add_outline, outline_markdown
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock, add_block
+from artifactflow_nb.plugins.projects.handle import Project
+from artifactflow_nb.plugins.projects.outline import MAX_ENTRIES, OutlineEntry, add_outline, outline_markdown
+from artifactflow_nb.plugins.projects.tree import BlockTree
 
 MAKE = call("generate_outline", style="a short paper", additional_instructions="With a summary.")
 BLOCKS: list[dict[str, Any]] = [

@@ -16,7 +16,7 @@ from support.chat_endpoint import Answer, ChatServer, Request
 from support.replies import call
 
 import artifactflow_nb as af
-from artifactflow_nb.engine.engine import STORE_FILE
+from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.errors import ModelUnavailable
 from artifactflow_nb.flows.passage_scorer import read_scores
 from artifactflow_nb.models.base import ModelRequest
@@ -31,6 +31,10 @@ Scoring = Callable[[str], str]
 
 def is_scoring(request: ModelRequest) -> bool:
     return "You judge how well passages" in request.messages[0].content
+
+
+def is_rewriting(request: ModelRequest) -> bool:
+    return "You write search queries." in request.messages[0].content
 
 
 def good_scores(instruction: str) -> str:
@@ -63,6 +67,8 @@ def ask(notes: Path, tmp_path: Path) -> Callable[..., tuple[af.Workbench, af.Run
         scoring: Scoring = good_scores, depth: Any = "deep", **options: Any
     ) -> tuple[af.Workbench, af.Run, af.ScriptedModel]:
         def script(request: ModelRequest) -> Any:
+            if is_rewriting(request):
+                return '1. anchor depth sounding\n- "Brenholm sheet"\n'
             if is_scoring(request):
                 answer = scoring(request.messages[-1].content)
                 if isinstance(answer, Exception):
@@ -100,6 +106,16 @@ def test_deep_search_keeps_passages_with_five_and_more(ask: Any) -> None:
     assert (calls["agent_name"] == "passage_scorer").sum() == 5
     assert run.metrics.total_tokens == calls["total_tokens"].sum()
     assert wb.search_df("Brenholm mooring depth")["address"][0] != "local:notes/sheet.md#sheet"
+    wb.close()
+
+
+def test_deep_search_finds_other_words(ask: Any, notes: Path) -> None:
+    """A model writes the question in other words, and a text that has only these is among the scored passages."""
+    (notes / "glossary.md").write_text("# Glossary\n\nAn anchor depth sounding takes an hour.\n", encoding="utf-8")
+    wb, run, model = ask()
+    scored = [request.messages[-1].content for request in model.requests if is_scoring(request)]
+    assert any("anchor depth sounding" in text for text in scored)
+    assert wb.llm_calls_df(run)["agent_name"].tolist().count("query_rewriter") == 1
     wb.close()
 
 

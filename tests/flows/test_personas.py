@@ -9,8 +9,8 @@ from support.hostile_texts import HOSTILE
 from support.replies import by_agent, call
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.resources import PERSONA_RESOURCE, Persona
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.handle import Project
+from artifactflow_nb.plugins.projects.resources import PERSONA_RESOURCE, Persona
 
 ANN = {"name": "Ann", "description": "A nurse.", "knows": "The ward.", "wants": "A checklist."}
 

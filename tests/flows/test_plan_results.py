@@ -27,8 +27,8 @@ from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
 from artifactflow_nb.store.metrics import load_budget_usage
-from artifactflow_nb.store.migrations import to_microseconds
 from artifactflow_nb.store.plans import load_plans
+from artifactflow_nb.store.schema import to_microseconds
 from artifactflow_nb.tools.base import ToolContext, tool
 
 

@@ -51,9 +51,9 @@ def test_question_is_answered_by_run_workbench_and_list(workbench: OpenWorkbench
     """Cards name the code that answers; the call counts as a success, and its row has the answer."""
     wb = workbench([QUESTION, "Done.", QUESTION, "Done again.", QUESTION, "Not asked."], interactive=False)
     run = wb.ask("GDP of New York?").wait()
-    assert 'run.answer("your answer")' in run._card().plain()
-    assert f'wb.answer("{run.pending[0].id}"' in repr(wb.pending())
-    assert f'wb.answer("{run.pending[0].id}"' in run.pending[0]._card().plain()
+    code = f'wb.run("{run.run_id}").answer("your answer", "{run.pending[0].id}")'
+    assert code in repr(wb.pending())
+    assert code in run.pending[0]._card().plain()
     assert 'run.answer("...")' in run.response.reason
     with pytest.raises(UsageError, match=r"cannot be approved.*run\.answer\(\"\.\.\.\"\)"):
         run.approve()
@@ -61,7 +61,7 @@ def test_question_is_answered_by_run_workbench_and_list(workbench: OpenWorkbench
         run.answer(" ")
     assert run.answer("The city").wait().response == "Done."
     second = wb.ask("And now?").wait()
-    assert wb.answer(second.pending[0].id, "The state").wait().response == "Done again."
+    assert wb.run(second.run_id).answer("The state", second.pending[0].id).wait().response == "Done again."
     third = wb.ask("And later?").wait()
     assert third.deny("I do not know.").wait().response == "Not asked."
     rows = wb.tool_calls_df().sort_values("called_at")
@@ -234,8 +234,7 @@ def test_saved_output_of_a_question_names_its_choices_and_the_code(workbench: Op
     saved = saved_run(run._client)
     for part in ("The city or the state?", *CITIES, 'run.answer("...")', "Waiting for your answer"):
         assert part in html.unescape(saved["text/html"])
-        assert part in html.unescape(saved["text/markdown"])
-    assert "approve" not in saved["text/markdown"]
+    assert "approve" not in saved["text/plain"]
     text = html.unescape(saved_run(run.answer("The city").wait()._client)["text/html"])
     assert "answered: The city" in text
     assert "Answered by user: The city" in text
@@ -267,7 +266,7 @@ def test_question_survives_the_death_of_its_process(workbench: OpenWorkbench, tm
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     wb = workbench(["The state's was 2.3 trillion."], data_dir=folder, interactive=False)
     (request,) = wb.pending()
-    run = wb.answer(request.id, "The state").wait()
+    run = wb.run(request.run_id).answer("The state").wait()
     assert run.response == "The state's was 2.3 trillion."
     (sent,) = wb._thread.engine.model.requests  # type: ignore[attr-defined]
     assert "The person answers: The state" in sent.messages[-1].content

@@ -4,8 +4,8 @@ import pytest
 from support.cpu_time import within
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.tree import Block, BlockTree, text_hash
-from artifactflow_nb.flows.compose.agents import format_block_index, referenced_blocks
+from artifactflow_nb.plugins.projects.agents import format_block_index, referenced_blocks
+from artifactflow_nb.plugins.projects.tree import Block, BlockTree, text_hash
 
 
 def tree(*paths: str) -> BlockTree:

@@ -7,7 +7,7 @@ from support.replies import by_agent, call, report
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.handle import Project
 
 LEAD = [report("X is a letter [1].\n\n1. The book"), "X is a letter."]
 

@@ -79,7 +79,7 @@ def test_reviewer_approves_and_denies_with_its_reason(tmp_path: Path) -> None:
         calls = wb.llm_calls_df(run).query("agent_name == 'reviewer'")
         assert len(calls) == 2
         assert (calls["cost_usd"] > 0).all()
-        frame = wb.runs_df(run)
+        frame = wb.runs_df(run, columns="counts")
         assert (frame["n_llm_calls"][0], frame["n_interrupts"][0]) == (5, 0)
         assert "Denied by reviewer: Bob is not known." in saved_run(run._client)["text/html"]
         assert "reviewer" in wb._card().plain()

@@ -13,7 +13,7 @@ import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.handle import Project
 from artifactflow_nb.tools.base import ToolContext
 
 WAIT_S = 30
@@ -62,7 +62,7 @@ LOOKING = (call("look", word="X"), report(REPORT), "X is a letter.")
 
 def flows(wb: af.Workbench) -> dict[str, Any]:
     """The flow of each run, from the frame."""
-    return {row["flow"]: row for _, row in wb.runs_df().iterrows()}
+    return {row["flow"]: row for _, row in wb.runs_df(columns="all").iterrows()}
 
 
 def until(done: Callable[[], bool]) -> None:
@@ -158,7 +158,7 @@ def test_invalid_research_call_is_reported(workbench: OpenWorkbench, params: dic
     wb.ask("Find out.", project=project).wait()
     [row] = [row for _, row in wb.tool_calls_df().iterrows()]
     assert reason in row["error_message"]
-    assert list(wb.runs_df()["flow"]) == ["compose"]
+    assert list(wb.runs_df(columns="flow")["flow"]) == ["compose"]
 
 
 # --- the rule ---------------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_parallel_research_follows_dependency_order(workbench: OpenWorkbench) ->
     for name, needs in {"A": [], "B": ["A"], "C": ["B"]}.items():
         project.add(name, phase="literature", depends_on=needs)
     assert wb.ask("Find out.", project=project).wait(WAIT_S).status == "completed"
-    questions = [row["question"] for _, row in wb.runs_df().iterrows() if row["flow"] == "research"]
+    questions = [row["question"] for _, row in wb.runs_df(columns="all").iterrows() if row["flow"] == "research"]
     placed = [
         next(n for n, question in enumerate(questions) if question.startswith(f"What is {name}?")) for name in "ABC"
     ]
@@ -242,7 +242,7 @@ def test_research_for_a_block_with_empty_dependency_is_rejected(workbench: OpenW
     project.add("Facts", phase="literature", depends_on=["Aim"])
     wb.ask("Find out.", project=project).wait(WAIT_S)
     assert "'Facts' depends on blocks that are not ready: 'Aim' (empty)" in wb.tool_calls_df().iloc[0]["error_message"]
-    assert list(wb.runs_df()["flow"]) == ["compose"]
+    assert list(wb.runs_df(columns="flow")["flow"]) == ["compose"]
 
 
 # --- the person -------------------------------------------------------------------------------------------------------
@@ -447,7 +447,7 @@ def test_research_gets_the_remaining_budget(workbench: OpenWorkbench) -> None:
     wb, project = open_project(workbench, turns(both, research("What is Z?"), "Done."), prices=price)
     run = wb.ask("Find out.", project=project, budget={"tokens": 70_000, "usd": 1, "seconds": 600}).wait(WAIT_S)
     assert run.status == "completed"
-    runs = wb.runs_df()[lambda frame: frame["flow"] == "research"]
+    runs = wb.runs_df(columns="all")[lambda frame: frame["flow"] == "research"]
     budgets = {
         run_id: wb._thread.call(wb._thread.engine.runs.get(run_id)).settings["budget"] for run_id in runs["run_id"]
     }
@@ -469,7 +469,7 @@ def test_no_research_starts_without_remaining_budget(workbench: OpenWorkbench, w
     """The composer gets an error; before its next call the run stops, or asks."""
     wb, project = open_project(workbench, turns(research(), "Done."))
     run = wb.ask("Find out.", project=project, budget={"tokens": 10, "when_spent": when_spent}).wait(WAIT_S)
-    assert list(wb.runs_df()["flow"]) == ["compose"]
+    assert list(wb.runs_df(columns="flow")["flow"]) == ["compose"]
     [refused] = wb.tool_calls_df()["error_message"]
     assert refused.startswith("The budget is used up (")
     assert " of 10 tokens): nothing was started for this call." in refused
@@ -482,7 +482,7 @@ def test_research_after_a_budget_extension_asks_again(workbench: OpenWorkbench) 
     run = wb.ask("Find out.", project=project, budget={"tokens": 10, "when_spent": "ask"}).wait(WAIT_S)
     run.approve(run.pending[0].id, params={"tokens": 8000}).wait(WAIT_S)
     calls = wb.llm_calls_df()[lambda frame: frame["run_id"] == run.run_id]
-    [other] = wb.runs_df()[lambda frame: frame["flow"] == "research"]["run_id"]
+    [other] = wb.runs_df(columns="all")[lambda frame: frame["flow"] == "research"]["run_id"]
     budget = wb._thread.call(wb._thread.engine.runs.get(other)).settings["budget"]
     first_two = (calls["input_tokens"] + calls["output_tokens"]).iloc[:2].sum()
     assert budget == {"tokens": 8000 - first_two, "when_spent": "ask"}

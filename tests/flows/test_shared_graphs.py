@@ -9,11 +9,14 @@ from threading import Barrier
 
 import pytest
 from conftest import OpenEngine
+from langgraph.checkpoint.memory import InMemorySaver
 from support.replies import by_agent, delegate, plan, report, requesting_agent
 
+from artifactflow_nb.engine.controller import ExecutionController
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.research.spec import ExtendableGraph
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -24,18 +27,18 @@ AT_ONCE = 4
 async def test_engines_share_graphs_and_not_checkpoints(open_engine: OpenEngine, tmp_path: Path) -> None:
     """Two engines run the same nodes of each built-in flow, each with its own checkpoints."""
     first, second = await open_engine(), await open_engine(folder=tmp_path / "other")
-    assert set(first.flows) == set(BUILT_IN_FLOWS)
+    assert set(first.flows) == {*BUILT_IN_FLOWS, "compose"}
     for name in first.flows:
         savers = [engine.flows[name].saver() for engine in (first, second)]  # type: ignore[attr-defined]
-        assert savers == [engine._checkpoints.saver for engine in (first, second)]
-        assert BUILT_IN_FLOWS[name].graph() is BUILT_IN_FLOWS[name].graph()
-        assert BUILT_IN_FLOWS[name].graph().checkpointer is None
+        assert savers == [engine.checkpoints.saver for engine in (first, second)]
+        assert first.flows.specs[name].graph() is second.flows.specs[name].graph()
+        assert first.flows.specs[name].graph().checkpointer is None
 
 
 async def test_interrupt_before_does_not_affect_shared_graphs(open_engine: OpenEngine) -> None:
     """A research graph with `interrupt_before` leaves engines unaffected; unknown nodes are rejected."""
     engine = await open_engine([report(), "Done."])
-    graph, saver = ExtendableGraph(engine.lead, {}), engine._checkpoints.saver
+    graph, saver = ExtendableGraph(engine.lead, {}), engine.checkpoints.saver
     assert graph.compile(saver, interrupt_before=["tools"]).interrupt_before_nodes == ["tools"]
     with pytest.raises(ValueError, match="kitchen"):
         graph.compile(saver, interrupt_before=["kitchen"])
@@ -63,7 +66,7 @@ def run_both_flows(folder: Path, name: str, all_there: Barrier) -> tuple[list[st
             planned = await engine.controller.execute("Plan.", flow="plan")
             answers = [waiting.pending[0].params["content"], planned.response]
             runs = [(await engine.runs.get(run.run_id)).thread_id for run in (waiting, planned)]
-            return answers, await engine._checkpoints.saver.thread_ids(), runs
+            return answers, await engine.checkpoints.saver.thread_ids(), runs
 
     return asyncio.run(work())
 
@@ -86,8 +89,16 @@ async def test_closed_engine_is_garbage_collected(tmp_path: Path) -> None:
         for flow in ("research", "plan"):
             assert (await engine.controller.execute("Go.", flow=flow)).response == "Done."
     references = [
-        weakref.ref(target) for target in (engine, engine._checkpoints.saver, engine.database, engine.controller)
+        weakref.ref(target) for target in (engine, engine.checkpoints.saver, engine.database, engine.controller)
     ]
     del engine
     gc.collect()
     assert [target() for target in references] == [None] * len(references)
+
+
+async def test_graph_and_controller_say_that_they_need_an_engine() -> None:
+    graph = ExtendableGraph().compile(InMemorySaver())
+    with pytest.raises(UsageError, match=r"engine\.controller\.execute"):
+        await graph.ainvoke({"messages": []}, {"configurable": {"thread_id": "1"}})  # type: ignore[call-overload]
+    with pytest.raises(UsageError, match="A CompiledStateGraph is no engine"):
+        ExecutionController(graph)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from support.hostile_texts import HOSTILE
 from support.replies import call
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.resources import (
+from artifactflow_nb.plugins.projects.resources import (
     MAX_SKILL_CHARS,
     SKILL_RESOURCE,
     Skill,

@@ -6,7 +6,7 @@ from support.model_turns import KEY, chunk, take, text_of
 
 from artifactflow_nb.core.messages import Message, ToolCall, Usage
 from artifactflow_nb.errors import ModelRejected
-from artifactflow_nb.models.base import ModelReply, ModelRequest, RetryNotice
+from artifactflow_nb.models.base import AttemptStart, ModelDelta, ModelReply, ModelRequest, RetryNotice
 from artifactflow_nb.models.openai.client import OpenAIModel
 
 
@@ -90,7 +90,7 @@ async def test_missing_usage_is_estimated_and_marked(broken):
 
 @pytest.mark.parametrize("status", [400, 422])
 async def test_rejected_stream_options_are_left_out(status):
-    """The request is repeated once without `stream_options`, and later requests leave it out."""
+    """The request is repeated once without `stream_options`, as an event says, and later requests leave it out."""
 
     def script(request):
         if "stream_options" in request.body:
@@ -99,10 +99,10 @@ async def test_rejected_stream_options_are_left_out(status):
 
     with ChatServer(script) as server:
         model = OpenAIModel(server.base_url, KEY, "m")
-        for _ in range(2):
+        for attempts in (2, 1):
             found = [event async for event in model.stream(ModelRequest((Message("user", "q"),), max_retries=0))]
-            assert not any(isinstance(event, RetryNotice) for event in found)
-            assert (found[-1].content, found[-1].attempts, found[-1].usage.estimated) == ("fine", 1, True)
+            assert sum(isinstance(event, RetryNotice) for event in found) == attempts - 1
+            assert (found[-1].content, found[-1].attempts, found[-1].usage.estimated) == ("fine", attempts, True)
         await model.aclose()
         assert ["stream_options" in request.body for request in server.requests] == [True, False, False]
 
@@ -112,7 +112,7 @@ async def test_closing_the_iteration_closes_the_connection():
     with ChatServer([Answer("x" * 4000, delay_s=0.01)]) as server:
         model = OpenAIModel(server.base_url, KEY, "m")
         stream = model.stream(ModelRequest((Message("user", "q"),)))
-        assert await anext(stream)
+        assert [type(await anext(stream)) for _ in range(2)] == [AttemptStart, ModelDelta]
         await stream.aclose()
         assert await asyncio.to_thread(server.client_left.wait, 2)
         await model.aclose()
@@ -125,8 +125,9 @@ async def test_cancelling_closes_the_connection():
         arrived = asyncio.Event()
 
         async def listen():
-            async for _ in model.stream(ModelRequest((Message("user", "q"),))):
-                arrived.set()
+            async for event in model.stream(ModelRequest((Message("user", "q"),))):
+                if isinstance(event, ModelDelta):
+                    arrived.set()
 
         task = asyncio.create_task(listen())
         await asyncio.wait_for(arrived.wait(), 5)

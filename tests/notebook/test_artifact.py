@@ -106,14 +106,13 @@ def test_agent_needs_approval_to_change_a_users_version(workbench: Any, is_edite
 
 
 def test_difference_is_displayable(handle: ArtifactHandle) -> None:
-    """A difference has plain text, Markdown and HTML; without numbers a version is compared with the previous one."""
+    """A difference has plain text and HTML; without numbers a version is compared with the previous one."""
     edited = handle.edit(FIRST.replace("One.", "Two."))
     change = edited.diff()
     assert repr(change) == (
         "--- research_report v1\n+++ research_report v2\n@@ -1,3 +1,3 @@\n # Report\n \n-One.\n+Two."
     )
-    assert change._repr_markdown_() == f"```diff\n{change!r}\n```"
-    assert "<del>One.</del>" in change._repr_html_()
+    assert "<del>One</del>." in change._repr_html_()
     assert "af-diff-side-by-side" in change.side_by_side._repr_html_()
     assert repr(edited.diff(2, 1)).endswith("-Two.\n+One.")
     assert repr(edited.diff(1, 1)) == "research_report v1 → research_report v1: no difference"
@@ -130,20 +129,18 @@ def test_difference_of_the_first_version_is_its_whole_text(handle: ArtifactHandl
 
 
 def test_display_has_title_author_text_and_versions(handle: ArtifactHandle) -> None:
-    """Every format names the version, its author and its time; the list of versions is folded."""
+    """The display names the version, its author and its time; the list of versions is folded."""
     edited = handle.edit("# Report\n\n*New.*\n")
     assert re.fullmatch(
         r"Artifact\('research_report', version=2, title='Report', created_by='user', created_at='[\d-]+ [\d:]+ UTC'\)",
         repr(edited),
     )
-    page, text = edited._repr_html_(), edited._repr_markdown_()
-    for output in (page, text):
-        assert "Report" in output
-        assert "research_report" in output.replace("\\_", "_")
-        assert "version 2 · changed by user · 20" in output
-        assert "<details><summary>2 versions</summary>" in output
+    page = edited._repr_html_()
+    assert "Report" in page
+    assert "research_report" in page
+    assert "version 2 · changed by user · 20" in page
+    assert "<details><summary>2 versions</summary>" in page
     assert "<em>New.</em>" in page
-    assert "*New.*" in text
     assert page.index("changed") < page.index("created")
 
 
@@ -153,7 +150,7 @@ def test_unattended_displays_have_no_times(workbench: Any) -> None:
     artifacts = wb.ask("Write.").wait(10).artifacts
     artifact = artifacts["research_report"]
     assert repr(artifact) == "Artifact('research_report', version=1, title='Report', created_by='lead_agent')"
-    for output in (artifact._repr_html_(), artifact._repr_markdown_(), repr(artifacts), artifacts._repr_html_()):
+    for output in (artifact._repr_html_(), repr(artifacts), artifacts._repr_html_()):
         assert "UTC" not in output
 
 
@@ -166,9 +163,6 @@ def test_hostile_texts_are_displayed_as_text(workbench: Any) -> None:
     changed = artifact.edit(HOSTILE + " more")
     for value in (artifact, artifacts, artifact.versions, changed.diff(), changed.diff().side_by_side):
         assert not re.search(r"<(img|script)", value._repr_html_())
-    for written in (artifact, artifacts, artifact.versions):
-        assert not re.search(r"<(img|script)", written._repr_markdown_())
-    assert changed.diff()._repr_markdown_().count("```") == 2
 
 
 def test_artifacts_of_a_run_are_displayed_as_a_table(handle: ArtifactHandle, workbench: Any) -> None:
@@ -190,7 +184,8 @@ def test_artifacts_of_a_run_are_displayed_as_a_table(handle: ArtifactHandle, wor
 def test_no_artifacts_are_displayed_as_a_sentence(workbench: Any) -> None:
     """An empty table would say nothing."""
     artifacts = workbench(["Nothing."]).ask("What?").wait(10).artifacts
-    assert (repr(artifacts), artifacts._repr_markdown_(), dict(artifacts)) == ("No artifacts.", "No artifacts.", {})
+    assert (repr(artifacts), dict(artifacts)) == ("No artifacts.", {})
+    assert "<p>No artifacts.</p>" in artifacts._repr_html_()
 
 
 def test_user_may_edit_while_a_run_waits(workbench: Any) -> None:

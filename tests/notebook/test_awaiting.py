@@ -15,7 +15,7 @@ slow = af.ScriptedModel(replies, delay_s=0.05)
 wb = af.Workbench(model=slow, approvals={{"create_artifact": "ask"}}, interactive=True)
 
 def waited(run):
-    ended = time.time() - wb.runs_df(run)["completed_at"].iloc[0].timestamp()
+    ended = time.time() - wb.runs_df(run, columns="time")["completed_at"].iloc[0].timestamp()
     return run.status + (" at once" if ended < 3 else f" after {{ended}} s")
 
 def decide(run):

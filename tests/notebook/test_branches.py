@@ -8,7 +8,7 @@ import pytest
 from support.replies import call, report
 
 import artifactflow_nb as af
-from artifactflow_nb.engine.engine import STORE_FILE
+from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.database import connect
 
@@ -53,7 +53,7 @@ def test_message_is_identified_by_itself_its_run_or_an_id(workbench: Any) -> Non
         wb.edit("run-x", "What?")
     with pytest.raises(af.UsageError, match="question is empty"):
         wb.edit(first, "  ")
-    with pytest.raises(af.UsageError, match="question is of type int"):
+    with pytest.raises(af.UsageError, match="question is 7; it must be text"):
         wb.edit(first, 7)
     (conversation,) = wb.conversations()
     assert (conversation.n_messages, conversation.n_branches) == (3, 3)
@@ -89,7 +89,7 @@ def test_activated_branch_is_continued(workbench: Any) -> None:
     wb.edit(first, "Uno?").wait(10)
     newest = wb.activate_branch(first)
     assert newest.message_id == second.message_id
-    assert "Two?" in newest._repr_html_()
+    assert "Two?" in repr(newest)
     wb.ask("Three?", conversation_id=newest).wait(10)
     assert last_prompt(wb) == ["One?", "1.", "Two?", "2.", "Three?"]
 
@@ -184,6 +184,6 @@ def test_deleting_a_branch_deletes_its_waiting_run(workbench: Any) -> None:
     (request,) = waiting.pending
     wb.delete_branch(waiting)
     assert list(wb.pending()) == []
-    with pytest.raises(af.UsageError, match="No request"):
-        wb.approve(request.id)
+    with pytest.raises(af.NotFound, match="There is no approval request"):
+        waiting.approve(request.id)
     assert wb.conversations()[0].active_message_id == first.message_id

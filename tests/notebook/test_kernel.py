@@ -52,9 +52,9 @@ def test_unattended_outputs_are_saved_outputs(tmp_path: Path, monkeypatch: pytes
     assert plain(question) == ["Run: Where is it?"]
     assert plain(waited) == ["'completed'"]
     assert plain(display) == ["Run completed: Where is it?\n\nIt is found.\n\nThis answer names no source."]
-    assert set(display[0]["data"]) == {"text/plain", "text/markdown", "text/html"}
-    assert response[0]["data"]["text/markdown"] == "It is found."
-    assert "\n\n# Found\n\n" in report[0]["data"]["text/markdown"]
+    assert set(display[0]["data"]) == {"text/plain", "text/html"}
+    assert "<p>It is found.</p>" in response[0]["data"]["text/html"]
+    assert "<h1>Found</h1>" in report[0]["data"]["text/html"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")

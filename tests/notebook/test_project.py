@@ -11,7 +11,7 @@ from support.replies import call
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.handle import Project
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_block_is_read_by_name(paper: Project) -> None:
     assert (block.content, block.status, block.version, block.is_stale) == ("Seven.", "draft", 1, False)
     assert [entry.name for entry in paper["Method"].dependents] == ["Analysis", "Summary"]
     assert paper.block(block.block_id).name == "Analysis"
-    with pytest.raises(af.NotFound, match="no block with the id 'nothing' in the project 'Sheep'"):
+    with pytest.raises(af.NotFound, match="no block 'nothing' in the project 'Sheep'"):
         paper.block("nothing")
     with pytest.raises(af.UsageError, match="no block 'Methode'. There are: Method"):
         _ = paper["Methode"]

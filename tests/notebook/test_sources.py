@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.pages import visible_text
 
 import artifactflow_nb as af
 from artifactflow_nb.sources.citations import read_hits
@@ -61,7 +62,7 @@ def test_search_df_has_the_present_text_of_files(notes: Path, tmp_path: Path) ->
 
 
 def repr_of(wb: af.Workbench) -> str:
-    return " ".join(wb._repr_markdown_().replace("\\", "").split())
+    return visible_text(wb._repr_html_())
 
 
 def test_second_workbench_searches_all_sources_of_the_store(notes: Path, tmp_path: Path) -> None:

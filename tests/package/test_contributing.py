@@ -16,10 +16,12 @@ def test_contributing_has_the_worked_examples() -> None:
         "Add a search provider",
         "Add an agent with a prompt",
         "Add a flow",
+        "Write a plugin with a table",
         "Add a panel that shows one frame",
     ]
 
 
+@pytest.mark.usefixtures("own_plugins")
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_worked_example_runs(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each example checks itself with assertions, in the folder of the test."""
@@ -34,3 +36,8 @@ def test_every_file_and_make_target_that_contributing_names_exists() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for path in re.findall(r"`([a-z_]+/[\w/.]*)`", TEXT):
         assert (root / path).exists() or (root / "artifactflow_nb" / path).exists(), path
+
+
+def test_plugin_from_outside_is_short() -> None:
+    """A table with a tool, a frame, a panel and a label, recorded, replayed, sealed and deleted."""
+    assert EXAMPLES["Write a plugin with a table"].count("\n") < 120

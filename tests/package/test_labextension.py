@@ -20,10 +20,12 @@ FILES = {path.relative_to(FOLDER).as_posix(): path.read_bytes() for path in FOLD
 
 def test_browsers_load_a_changed_entry() -> None:
     """The name of the loaded file contains the start of its hash, so no cache has an older one under this name."""
-    (script,) = (name for name in FILES if name.endswith(".js"))
-    assert script == f"static/remoteEntry.{hashlib.sha256(FILES[script]).hexdigest()[:8]}.js"
+    entry, research = sorted(name for name in FILES if name.endswith(".js"))
+    for name, kind in ((entry, "remoteEntry"), (research, "research")):
+        assert name == f"static/{kind}.{hashlib.sha256(FILES[name]).hexdigest()[:8]}.js"
+    assert f'"{Path(research).name}"'.encode() in FILES[entry]
     description = json.loads(FILES["package.json"])
-    assert description["jupyterlab"]["_build"]["load"] == script
+    assert description["jupyterlab"]["_build"]["load"] == entry
     assert description["version"] == version("artifactflow-nb")
 
 

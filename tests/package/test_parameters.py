@@ -50,5 +50,5 @@ def test_injected_question_is_answered(tmp_path: Path, monkeypatch: pytest.Monke
     nbformat.write(node, page)
     executed = nbformat.read(execute(page, tmp_path / "out").notebook, as_version=4)
     shown = [str(cell.outputs) for cell in executed.cells if cell.cell_type == "code"]
-    assert "# How long are raw files kept?" in "".join(shown)
+    assert "<h1>How long are raw files kept?</h1>" in "".join(shown)
     assert "How are backups checked" not in "".join(shown)

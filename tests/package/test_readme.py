@@ -1,12 +1,10 @@
 """README and guide: their Python runs, their files exist, their settings are those of the code."""
 
-import ast
-import inspect
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.cells import CELLS, run_cells
 from support.pdf import pdf
 
 import artifactflow_nb as af
@@ -15,17 +13,6 @@ from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = {page.stem: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "guide").glob("*.md"))}
-CELLS = re.compile(r"```python\n(.*?)```", re.DOTALL)
-
-
-async def run_cells(page: str) -> dict[str, Any]:
-    """Run the Python of a page cell by cell, as in a notebook; return the names that it defines."""
-    names: dict[str, Any] = {}
-    for cell in CELLS.findall(page):
-        code = compile(cell, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        if inspect.iscoroutine(running := eval(code, names)):  # noqa: S307 - the project's own page
-            await running
-    return names
 
 
 @pytest.mark.usefixtures("tmp_path")  # it writes where it runs
@@ -37,8 +24,15 @@ async def test_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert isinstance(run, af.Run)
     assert isinstance(wb, af.Workbench)
     assert run.status == "completed"
+    assert run.response.startswith("> If the return value was true, the exception is suppressed")
     assert "research_report" in run.artifacts
     wb.close()
+
+
+def test_second_cell_of_the_readme_shows_the_answer() -> None:
+    """A notebook shows the value of the last line of a cell."""
+    _, second, *_ = CELLS.findall(README)
+    assert second.strip().splitlines()[-1].partition("#")[0].strip() == "run.response"
 
 
 @pytest.mark.parametrize("title", [title for title, page in GUIDE.items() if CELLS.search(page)])

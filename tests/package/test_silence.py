@@ -43,7 +43,7 @@ wb.ask("Delegate.").wait()
 wb.ask("Fail.").wait()
 wb.ask("Write again.").wait().deny("No.").wait()
 with suppress(af.ArtifactFlowError):
-    wb.approve("req-x")
+    run.approve("req-x")
 wb.close()
 
 slow_model = af.ScriptedModel(["Slowly. " * 500] * 3, delay_s=0.005)

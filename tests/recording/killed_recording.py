@@ -160,8 +160,10 @@ def differing_rows(now: dict[str, Any], recorded: dict[str, Any]) -> Iterator[st
 
 
 def stored_state(wb: af.Workbench, run: af.Run) -> dict[str, Any]:
-    frames = {name: getattr(wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
-    shown = [run._repr_html_(), run._repr_markdown_()]
+    frames = {
+        name: getattr(wb, name)(columns="all").drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES
+    }
+    shown = [repr(run), run.response]
     return {"frames": frames, "rows": rows(wb), "events": [], "ends": [(run.status, run.error)], "shown": shown}
 
 

@@ -61,7 +61,7 @@ def test_rows_are_read_back_without_secrets(recorded: tuple[Path, RunRows]) -> N
 def test_each_line_is_a_row_and_long_texts_are_written_once(recorded: tuple[Path, RunRows]) -> None:
     path, _ = recorded
     first, head, *rest, last = lines(path)
-    assert first == {"format": "artifactflow-nb cassette", "version": 2}
+    assert first == {"format": "artifactflow-nb cassette", "version": 1}
     assert head["recording"]["question"] == "Who? My key is [secret]."
     assert all(len(line) == 1 for line in rest)
     assert set(last) == {"sha256"}

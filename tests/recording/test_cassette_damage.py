@@ -18,7 +18,7 @@ import artifactflow_nb as af
 from artifactflow_nb.core.pieces import pack
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.cassette import Cassette, CassetteWriter, cassette_bytes, one_recording
-from artifactflow_nb.store.migrations import from_microseconds
+from artifactflow_nb.store.schema import from_microseconds
 
 CONTENT = one_recording(*recording())
 LINES = CONTENT.split(b"\n")[:-1]
@@ -49,8 +49,8 @@ CASES: dict[str, tuple[list[bytes], str]] = {
     "an object of something else": ([b'{"a": 1}'], "is not a cassette"),
     "an empty file": ([], "is not a cassette"),
     "a conflict at the top": ([b"<<<<<<< HEAD", *LINES], "is not a cassette"),
-    "an odd version": ([b'{"format":"artifactflow-nb cassette","version":"2"}', *LINES[1:]], "is not a cassette"),
-    "a newer version": ([b'{"format":"artifactflow-nb cassette","version":3}', b"?"], "newer release. Update"),
+    "an odd version": ([LINES[0].replace(b":1}", b':"1"}'), *LINES[1:]], "has the version '1', and this release"),
+    "another version": ([LINES[0].replace(b":1}", b":2}"), b"?"], "reads version 1 only. Delete it. Record it"),
     "no last line": (LINES[:-1], "its end is missing"),
     "half a file": (LINES[:TURN], "its end is missing"),
     "lines in another order": ([*LINES[:2], LINES[3], LINES[2], *LINES[4:]], "a line was changed"),
@@ -103,12 +103,15 @@ USES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("mode", USES)
-def test_cassette_of_release_0_1_is_refused_with_advice(tmp_path: Path, mode: str) -> None:
+def test_cassette_of_another_version_is_refused_with_advice(tmp_path: Path, mode: str) -> None:
     """Every use of it raises an error that says to delete it and to record again."""
     path = tmp_path / "old.jsonl"
-    path.write_text('{"cassette": 1, "package": "artifactflow-nb 0.1.0"}\n{"end": 1}\n', encoding="utf-8")
+    path.write_bytes(CONTENT.replace(b'"version":1}', b'"version":2}', 1))
     before = path.read_bytes()
-    with pytest.raises(CassetteError, match=r"release 0\.1(?s:.*)Delete it\. Record it again(?s:.*)mode=.record"):
+    with pytest.raises(
+        CassetteError,
+        match=r"has the version 2, .* reads version 1 only\. Delete it\. Record it again(?s:.*)mode=.record",
+    ):
         USES[mode](path)
     assert path.read_bytes() == before
 
@@ -250,7 +253,7 @@ HOSTILE: dict[str, list[bytes]] = {
     "a recording without its fields": [LINES[0], b'{"recording":{}}', *LINES[2:]],
     "a recording of other types": [LINES[0], LINES[1].replace(b'"flow":"research"', b'"flow":[]'), *LINES[2:]],
     "a recording under another question": [LINES[0], LINES[1].replace(b'"Why?"', b'"Who?"'), *LINES[2:]],
-    "a recording of another schema": [LINES[0], re.sub(rb'"schema":\d+', b'"schema":99', LINES[1]), *LINES[2:]],
+    "a recording with a further field": [LINES[0], LINES[1].replace(b'"flow"', b'"schema":9,"flow"'), *LINES[2:]],
     "a recording of another run": [LINES[0], LINES[1].replace(b'"run_id":"run-', b'"run_id":"run-0'), *LINES[2:]],
     "a lone surrogate": [line.replace(b'"Report"', b'"\\ud800"') for line in LINES],
     "no UTF-8": [line.replace(b'"Report"', b'"\xff\xfe"') for line in LINES],

@@ -81,13 +81,12 @@ def displays(comparison: Comparison) -> dict[str, str]:
     shown += [comparison.first_difference] if comparison.first_difference else []
     return {
         "text": "".join([comparison._card().plain(), *map(repr, shown)]),
-        "markdown": "".join(entry._repr_markdown_() for entry in shown),
         "page": "".join(entry._repr_html_() for entry in shown),
     }
 
 
 def test_any_two_runs_can_be_compared_and_shown(ended_runs: dict[str, Any]) -> None:
-    """Text, Markdown, HTML and both frames are made for each pair, and contain no invalid characters."""
+    """Text, HTML and both frames are made for each pair, and contain no invalid characters."""
     for (name, a), (other, b) in itertools.product(ended_runs.items(), repeat=2):
         comparison = af.compare(a, b)
         assert comparison.is_same == (name == other), (name, other)

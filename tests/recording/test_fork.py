@@ -28,7 +28,7 @@ def test_steps_of_a_run_are_numbered_by_their_start(tmp_path: Path) -> None:
             (12, "main", "tool", "create_artifact"),
             (13, "main", "model", "scripted"),
         ]
-        assert "waited for a decision on create" in run.steps._repr_markdown_()
+        assert "waited for a decision on create" in run.steps._repr_html_()
 
 
 @pytest.mark.parametrize("step", [1, 2, 6, 11, 12])

@@ -129,7 +129,7 @@ def test_auto_executes_and_records_new_runs(tmp_path: Path) -> None:
     with open_scene(tmp_path, replay=cassette, mode="auto", model=model) as wb:
         first = wb.ask("First?").wait(WAIT_S)
         assert wb.ask("Second?", conversation_id=first).wait(WAIT_S).response == "Two."
-        assert wb.runs_df()["mode"].tolist() == ["auto", "auto"]
+        assert wb.runs_df(columns="mode")["mode"].tolist() == ["auto", "auto"]
         assert wb.llm_calls_df()["cassette"].tolist() == ["hit", "recorded"]
     with open_scene(tmp_path, replay=cassette) as wb:
         first = wb.ask("First?").wait(WAIT_S)

@@ -23,8 +23,8 @@ from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.recording.cassette import one_recording
 from artifactflow_nb.recording.rows import RunRows, redacted, redacted_json
 from artifactflow_nb.recording.schema import check_rows
-from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.prompts import resolve
+from artifactflow_nb.store.schema import from_microseconds
 
 FREE_TEXTS = {
     "conversations": ("title",),
@@ -58,9 +58,7 @@ def planted(secret: str, text: str) -> RunRows:
     version = rows["artifact_versions"][-1]
     rows = with_row(rows, "artifact_versions", sha256=hashlib.sha256(version["content"].encode()).hexdigest())
     rows = with_row(rows, "llm_calls", request_json=json.dumps([["user", sha256, [["t", values]]]]), pieces_json=None)
-    return RunRows(
-        rows.run_id, rows.schema, {**rows.tables, "texts": (*rows["texts"], {"sha256": sha256, "content": prompt})}
-    )
+    return RunRows(rows.run_id, {**rows.tables, "texts": (*rows["texts"], {"sha256": sha256, "content": prompt})})
 
 
 def spellings(secret: str) -> list[bytes]:

@@ -15,6 +15,7 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.errors import CassetteError, CassetteMiss, ModelUnavailable
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.widgets.run.saved import saved_run
 
 
 def comparable(event: StreamEvent) -> tuple[Any, ...]:
@@ -38,20 +39,31 @@ def test_replay_equals_the_recorded_run_byte_for_byte(tmp_path: Path, protocol: 
     model = ScriptedModel(in_request_protocol(script), delay_s=0.0005)
     with open_workbench(tmp_path, model=model, record=cassette, tool_protocol=protocol) as wb:
         run, events = ask(wb)
-        frames = {name: getattr(wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
-        recorded, shown = rows(wb), (events, run.response, run.artifacts["research_report"].content, run._repr_html_())
+        frames = {
+            name: getattr(wb, name)(columns="all").drop(columns=["mode", "cassette"], errors="ignore")
+            for name in FRAMES
+        }
+        recorded, shown = (
+            rows(wb),
+            (events, run.response, run.artifacts["research_report"].content, saved_run(run._client)),
+        )
         assert wb.lookups  # type: ignore[attr-defined]
     for _ in range(3):
         with open_workbench(tmp_path, replay=cassette) as wb:
             run, events = ask(wb)
             assert run.error is None
             assert_same(rows(wb), recorded)
-            assert (events, run.response, run.artifacts["research_report"].content, run._repr_html_()) == shown
+            assert (
+                events,
+                run.response,
+                run.artifacts["research_report"].content,
+                saved_run(run._client),
+            ) == shown
             for name, frame in frames.items():
-                pd.testing.assert_frame_equal(getattr(wb, name)()[list(frame)], frame)
+                pd.testing.assert_frame_equal(getattr(wb, name)(columns="all")[list(frame)], frame)
             assert wb.lookups == []  # type: ignore[attr-defined]
             assert set(wb.llm_calls_df()["cassette"]) == {"hit"}
-            assert wb.runs_df()["mode"].tolist() == ["replay"]
+            assert wb.runs_df(columns="mode")["mode"].tolist() == ["replay"]
 
 
 def test_clicks_are_replayed_and_code_decides_again(tmp_path: Path) -> None:

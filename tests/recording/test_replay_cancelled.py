@@ -15,7 +15,7 @@ from support.replies import call
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
-from artifactflow_nb.engine.driver import MAX_STARTING_RUNS
+from artifactflow_nb.engine.engine import MAX_STARTING_RUNS
 from artifactflow_nb.models.base import ModelRequest
 
 

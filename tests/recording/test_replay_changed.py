@@ -61,6 +61,28 @@ def test_invalid_decision_changes_nothing(tmp_path: Path) -> None:
         assert not calls
 
 
+def test_run_that_continues_live_keeps_the_model_of_the_workbench(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A log line names both models; from then on the run has the new model."""
+    cassette = tmp_path / "c.jsonl"
+    with workbench(looks_twice, tmp_path / "data", record=cassette) as wb:
+        with_look(wb, permission="confirm")
+        wb.ask("Q?").wait(WAIT_S).approve().wait(WAIT_S).approve().wait(WAIT_S)
+    other = ScriptedModel(looks_twice)
+    other.default_model = "other"
+    with af.Workbench(model=other, record=cassette, mode="auto", interactive=False) as wb:
+        with_look(wb, permission="confirm")
+        run = wb.ask("Q?").wait(WAIT_S)
+        assert run.manifest["agents"]["lead_agent"]["model"] == "scripted"
+        assert run.deny("No.").wait(WAIT_S).status == "waiting"
+        assert run.manifest["agents"]["lead_agent"]["model"] == "other"
+        assert run.approve().wait(WAIT_S).response == "Done."
+        assert wb.llm_calls_df()["request_model"].tolist() == ["scripted", "other", "other"]
+    assert "with the model scripted (scripted) for lead_agent, and here lead_agent has other (scripted)" in caplog.text
+    assert caplog.text.count("The run continues live.") == 1
+
+
 def test_fork_of_a_run_that_continued_live_is_live(tmp_path: Path) -> None:
     """The recorded fork contains the result of a call that is denied now."""
     cassette = tmp_path / "c.jsonl"

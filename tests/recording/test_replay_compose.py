@@ -10,7 +10,7 @@ from support.replies import call, requesting_agent
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.handle import Project
 
 EDIT = call("propose_edits", edits=[{"anchor": "is a letter", "replacement": "was a letter"}])
 

@@ -253,7 +253,7 @@ def test_outputs_of_a_waiting_run_do_not_change_with_time(tmp_path: Path) -> Non
         result = stage.wb._thread.call(stage.wb._thread.engine.controller.result(run.run_id))
         waited = stage.wb.query("SELECT wait_ms FROM runs").values.tolist()
         outputs = stage.wb.timeline(run).saved_output()
-        return repr(run.metrics), repr(result.metrics), run.metrics.as_json(), result._repr_html_(), waited, outputs
+        return repr(run.metrics), repr(result.metrics), run.metrics.as_json(), repr(result), waited, outputs
 
     def scene(stage: Stage) -> Any:
         run = stage.ask().wait(WAIT_S)

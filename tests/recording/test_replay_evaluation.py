@@ -9,7 +9,7 @@ from support.replies import call, requesting_agent
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.handle import Project
 
 SHARED = "---\nname: formal\ndescription: For the board.\n---\n\nNo jokes.\n"
 

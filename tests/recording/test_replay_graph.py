@@ -541,7 +541,7 @@ with open_scene(folder, replay=folder / "c.jsonl", setup=register) as wb:
     run = wb.ask("What?", flow=BUSY).wait()
     while run.pending:
         run.approve(run.pending[0].id).wait()
-    (folder / "output").write_text(wb.events_df().to_csv() + run._repr_html_())
+    (folder / "output").write_text(wb.events_df().to_csv() + run.response)
 """
 
 
@@ -552,7 +552,7 @@ def test_graph_is_played_in_another_process(tmp_path: Path) -> None:
         run = wb.ask("What?", flow=BUSY).wait()
         while run.pending:
             run.approve(run.pending[0].id).wait()
-        output = wb.events_df().to_csv() + run._repr_html_()
+        output = wb.events_df().to_csv() + run.response
     code = [*fast_python(), "-c", ELSEWHERE, str(Path(__file__).parents[1]), str(tmp_path)]
     subprocess.run(code, check=True, timeout=120)
     assert (tmp_path / "output").read_text() == output

@@ -18,6 +18,7 @@ from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.recording.schema import check_rows
 from artifactflow_nb.tools.base import ToolContext
+from artifactflow_nb.widgets.run.saved import saved_run
 
 CONFIG = {"approval": {"enabled": True}}
 OWN_STEP = re.compile(r"^Your step, \d+ of \d+: (.*)$", re.MULTILINE)
@@ -277,8 +278,8 @@ def test_plan_continued_by_another_engine_is_replayed(tmp_path: Path) -> None:
         run_id = wb.ask("What?", flow="plan").wait(WAIT_S).run_id
     with open_scene(tmp_path, model=ScriptedModel(plan_script), **options) as wb:
         run = approve_all(wb.run(run_id))
-        recorded, shown = rows(wb), run._repr_html_()
+        recorded, shown = rows(wb), saved_run(run._client)["text/html"]
     with open_scene(tmp_path, replay=cassette, setup=with_tools, graph_config=CONFIG) as wb:
         again = approve_all(wb.ask("What?", flow="plan"))
         assert_same(rows(wb), recorded)
-        assert again._repr_html_() == shown
+        assert saved_run(again._client)["text/html"] == shown

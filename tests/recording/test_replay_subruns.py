@@ -13,7 +13,7 @@ from support.replies import call, report
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.handle import Project
 from artifactflow_nb.tools.base import ToolContext
 
 TESTS = Path(__file__).parent.parent

@@ -68,7 +68,7 @@ def test_recorded_runs_are_in_the_cassette(tmp_path: Path) -> None:
         )
         path.unlink()
         assert states(wb.repro()) == ["live", "live"]
-        assert f'execute the notebook from its beginning with af.Workbench(record="{path}")' in wb.repro().advice
+        assert 'execute the notebook from its beginning with af.Workbench(record="c.jsonl")' in wb.repro().advice
         path.write_text("broken")
         assert states(wb.repro()) == ["live", "live"]
         assert wb.repro().advice == f"None of the 2 runs is recorded. {wb.repro().problem}"
@@ -135,7 +135,7 @@ def test_report_escapes_texts(tmp_path: Path) -> None:
             wb.ask(text).wait(20)
         found = wb.repro()
     assert harms(found._repr_html_(), VIEW | {"style", "strong"}) == []
-    assert "<script" not in found._repr_markdown_()
+    assert "<script" not in found._repr_html_()
     assert repr(found) == f"ReproducibilityReport({len(HOSTILE)} live, mode='live')"
 
 

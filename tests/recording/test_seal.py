@@ -93,7 +93,7 @@ def test_artifact_ids_become_distinct_file_names(parts: SealedParts) -> None:
     row = parts.rows["artifact_versions"][0]
     ids = ["Plan", "plan", "../../plan", "…", "报告", "x" * 300, "plan.v1", "a/b"]
     versions = tuple({**row, "artifact_id": entry, "version": 1, "tool_call_id": None} for entry in ids)
-    rows = RunRows(parts.rows.run_id, parts.rows.schema, {**parts.rows.tables, "artifact_versions": versions})
+    rows = RunRows(parts.rows.run_id, {**parts.rows.tables, "artifact_versions": versions})
     path = Path("many.afrun").absolute()
     path.write_bytes(sealed_bytes(replace(parts, rows=rows)))
     names = [name for name in members_of(path) if name.startswith("artifacts/")]

@@ -57,7 +57,7 @@ def test_changed_result_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ) as wb:
         rows = recorded(wb.ask("Q").wait(20), wb._store)
     versions = tuple({**row, "content": "Another."} for row in rows["artifact_versions"])
-    changed = RunRows(rows.run_id, rows.schema, {**rows.tables, "artifact_versions": versions})
+    changed = RunRows(rows.run_id, {**rows.tables, "artifact_versions": versions})
     assert any(
         "artifact research_report v1: 'Another.' became 'One.'" in difference
         for difference in verify(changed).differences
@@ -230,5 +230,5 @@ def test_run_that_was_not_recorded_is_reported(tmp_path: Path) -> None:
     tables = {
         name: tuple(row for row in entries if row.get("run_id") != subrun) for name, entries in rows.tables.items()
     }
-    found = verify(RunRows(rows.run_id, rows.schema, tables), tools=tools)
+    found = verify(RunRows(rows.run_id, tables), tools=tools)
     assert any("it was started with the question" in line and "not recorded" in line for line in found.differences)

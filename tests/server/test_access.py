@@ -1,5 +1,6 @@
 """Access to a stand-alone server: its users, and the host names by which it is reached."""
 
+import logging
 import socket
 from http import HTTPStatus
 
@@ -9,6 +10,7 @@ from server.conftest import Serve
 from support.http_server import Client
 
 from artifactflow_nb.server.access import Access
+from artifactflow_nb.server.api import _page_answers
 
 TOKENS = {"ana": "token-of-ana", "ben": "token-of-ben"}
 
@@ -46,7 +48,7 @@ def test_request_needs_the_token_of_a_user(serve: Serve) -> None:
                 stranger.post("/chat", content="Why?"),
                 stranger.get("/stream/thd-x"),
                 stranger.get("/openapi.json"),
-                stranger.get("/views/chat"),
+                stranger.get("/views"),
                 stranger.http.delete("/chat/conv-x"),
                 httpx.get(f"{server.base_url}/artifactflow/"),
             ):
@@ -86,3 +88,76 @@ def test_names_of_other_sites_are_refused() -> None:
         assert access.problem(host, None) is not None, host
     for origin in ("https://other.example", "null", "http://127.0.0.1:9999", "http://localhost:8765", "127.0.0.1:8765"):
         assert access.problem("127.0.0.1:8765", origin) is not None, origin
+
+
+@pytest.mark.parametrize("path", ["/artifactflow/api/v1/health", "/artifactflow/api/v1/chat"])
+def test_wrong_token_in_an_address_becomes_no_cookie(serve: Serve, path: str) -> None:
+    for server in (serve(access=Access(TOKENS)), serve()):
+        assert "set-cookie" not in httpx.get(server.base_url + path, params={"token": "junk"}).headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "[::1"}, {"Host": "[v1.a"}, {"Host": "a]:80"}, {"Origin": "http://["}, {"Origin": "http://[::1"}],
+    ids=str,
+)
+def test_header_that_is_no_address_is_refused(serve: Serve, headers: dict[str, str]) -> None:
+    answer = serve().get("/chat", headers=headers)
+    assert (answer.status_code, answer.json()["error"]) == (HTTPStatus.FORBIDDEN, "Forbidden")
+
+
+def exchange(server: Client, request: bytes) -> bytes:
+    """Send bytes to a server, and return all that it answers until it closes the connection."""
+    url = httpx.URL(server.base_url)
+    with socket.create_connection((url.host, url.port), 30) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def test_body_with_two_lengths_is_refused_and_the_connection_closed(serve: Serve) -> None:
+    """A proxy may see one request where the server sees two."""
+    server = serve()
+    hidden = b"GET /artifactflow/api/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    request = (
+        b"POST /artifactflow/api/v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden
+    )
+    answer = exchange(server, request)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+def test_body_that_never_ends_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("artifactflow_nb.server.app._BODY_TIMEOUT_S", 0.2)
+    request = (
+        b"POST /artifactflow/api/v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b'Content-Length: 100\r\n\r\n{"content": '
+    )
+    answer = exchange(serve(), request)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"RequestTimeout" in answer
+
+
+def test_client_that_leaves_during_its_body_is_no_error_of_the_server(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broken chunk ends the request, too."""
+    server = serve()
+    logging.getLogger("uvicorn.error").addHandler(caplog.handler)
+    request = (
+        b"POST /artifactflow/api/v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"
+    )
+    assert exchange(server, request).startswith(b"HTTP/1.1 400 ")
+    assert exchange(server, b"GET /artifactflow/api/v1/health HTTP/1.0\r\nHost: localhost\r\n\r\n").endswith(b"}")
+    logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
+    assert "ClientDisconnect" not in caplog.text
+
+
+def test_unknown_addresses_are_not_kept(serve: Serve) -> None:
+    """Strangers choose the names, so a cache of answers by name would grow without a limit."""
+    server = serve()
+    size = len(_page_answers)
+    for number in range(20):
+        assert httpx.get(f"{server.base_url}/artifactflow/x{number}.js").status_code == HTTPStatus.NOT_FOUND
+    assert len(_page_answers) == size

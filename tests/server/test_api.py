@@ -2,7 +2,12 @@
 
 import importlib.util
 import json
+import re
 import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +59,7 @@ def test_conversations_are_listed_read_continued_and_deleted(serve: Serve) -> No
     client = serve(["One.", "Two.", "Three."])
     first = finished(client, "First question?")
     second = finished(client, "Second?", conversation_id=first["conversation_id"])
-    root = finished(client, "Other root?", conversation_id=first["conversation_id"], parent_message_id=None)
+    root = finished(client, "Other root?", conversation_id=first["conversation_id"], parent_message_id="root")
     [listed] = client.get("/chat").json()["conversations"]
     assert (listed["title"], listed["n_messages"], listed["n_branches"]) == ("First question?", 3, 2)
     assert client.get("/chat", params={"search": "nowhere"}).json() == {"conversations": []}
@@ -66,6 +71,115 @@ def test_conversations_are_listed_read_continued_and_deleted(serve: Serve) -> No
     ]
     assert client.http.delete(f"/chat/{first['conversation_id']}").status_code == 204
     assert client.get(f"/chat/{first['conversation_id']}").status_code == 404
+
+
+def test_parent_null_continues_the_active_branch(serve: Serve) -> None:
+    """Clients send null for a field without a value; only `root` begins another branch."""
+    client = serve(["One.", "Two."])
+    first = finished(client, "First question?")
+    second = finished(client, "Second?", conversation_id=first["conversation_id"], parent_message_id=None)
+    messages = client.get(f"/chat/{first['conversation_id']}").json()["messages"]
+    assert messages[1]["parent_id"] == first["message_id"]
+    assert messages[1]["message_id"] == second["message_id"]
+
+
+def test_project_is_made_asked_and_advanced(serve: Serve) -> None:
+    client = serve(["It has two phases."])
+    template = {"name": "short", "phases": ["plan", "write"], "blocks": [{"name": "Aim", "phase": "plan"}]}
+    project = client.post("/projects", name="Essay", template=template).json()
+    assert (project["phase"], project["phases"]) == ("plan", ["plan", "write"])
+    assert [(block["path"], block["status"]) for block in project["blocks"]] == [("Aim", "empty")]
+    assert client.post("/projects", name="Essay").json() == project
+    question = finished(client, "How long is it?", project="Essay")
+    assert question["conversation_id"] == project["conversation_id"]
+    assert client.get(f"/runs/{question['thread_id']}").json()["response"] == "It has two phases."
+    assert client.get("/frames/runs").json()["rows"][0]["flow"] == "compose"
+    change = client.post("/projects/Essay/advance").json()
+    assert (change["before"], change["after"], list(change["open"])) == ("plan", "write", ["Aim"])
+    assert client.post("/projects/Essay/advance").status_code == 400
+    assert client.post("/projects/Essay/advance", phase="plan").json()["after"] == "plan"
+    assert client.get("/projects").json() == {"projects": ["Essay"]}
+
+
+def test_template_of_a_project_is_no_file_of_the_server(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "secret.yaml").write_text("token: a-secret")
+    answer = serve().post("/projects", name="Essay", template=str(tmp_path / "secret.yaml"))
+    assert answer.status_code == 400
+    assert "a-secret" not in answer.text
+
+
+def test_question_about_an_unknown_project_is_refused(serve: Serve) -> None:
+    client = serve()
+    answer = client.post("/chat", content="Why?", project="None")
+    assert (answer.status_code, "POST /projects" in answer.json()["message"]) == (404, True)
+    assert rows(client) == [[], [], [], []]
+
+
+def test_messages_name_requests_of_the_interface(serve: Serve) -> None:
+    """A program cannot call the functions of a notebook."""
+    client = serve(["One."])
+    run = finished(client, "Why?")
+    decision = {"thread_id": run["thread_id"], "decisions": {"req-none": {"approved": True}}}
+    answers = [
+        client.post("/plan/approve", **decision),
+        client.get("/runs/run-none"),
+        client.post("/chat", content="Write.", flow="compose"),
+        client.get("/frames/runs", params={"run": "run-none"}),
+    ]
+    for answer in answers:
+        assert answer.status_code >= 400
+        assert not re.search(r"\b(wb|run)\.", answer.json()["message"]), answer.text
+
+
+@pytest.mark.parametrize(
+    "message", [{"type": "act", "act": []}, {"type": []}, {"act": {}}, {}, {"type": "act"}], ids=str
+)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_malformed_message_to_a_view_is_no_error_of_the_server(
+    serve: Serve, message: dict[str, Any], read_only: bool
+) -> None:
+    client = serve(read_only=read_only)
+    with connected(client) as connection:
+        assert client.post(connection, view="a", message={"type": "open", "name": "chat"}).status_code == 204
+        assert client.post(connection, view="a", message=message).status_code in {204, 403}
+
+
+@contextmanager
+def connected(client: Client) -> Iterator[str]:
+    """Connect a page, and give the path for messages to its views."""
+    with client.http.stream("GET", "/views") as events:
+        lines = events.iter_lines()  # the views are closed with the iterator
+        first = next(line for line in lines if line.startswith("data:"))
+        yield f"/views/{json.loads(first.removeprefix('data:'))['connection']}"
+
+
+def test_views_of_a_page_are_opened_and_closed_one_by_one(serve: Serve) -> None:
+    client = serve()
+
+    def post(view: str, **message: Any) -> int:
+        return client.post(connection, view=view, message=message).status_code
+
+    with connected(client) as connection:
+        assert post("a", type="hello") == HTTPStatus.NOT_FOUND
+        assert post("a", type="open", name="nothing") == HTTPStatus.NOT_FOUND
+        assert post("a", type="open", name="artifacts", conversation="conv-none") == HTTPStatus.NOT_FOUND
+        assert [post(name, type="open", name=name) for name in ("chat", "approvals")] == [204, 204]
+        assert post("chat", type="close") == HTTPStatus.NO_CONTENT
+        assert [post(name, type="hello") for name in ("chat", "approvals")] == [404, 204]
+        with Client(client.base_url, {}) as other, connected(other) as second:
+            assert second != connection
+    deadline = time.monotonic() + 20
+    while post("approvals", type="hello") != HTTPStatus.NOT_FOUND:  # the server learns that the page has left
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_server_that_is_no_jupyter_server_takes_no_files(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("# Notes\n\nThe ferry leaves at nine.\n")
+    client = serve()
+    answer = client.http.post("/sources", json={"path": str(tmp_path / "notes.md")})
+    assert answer.status_code == HTTPStatus.BAD_REQUEST
+    assert answer.json()["message"] == "Files cannot be added here. The person who runs the server adds sources."
 
 
 def test_question_is_asked_again_on_a_branch(serve: Serve) -> None:
@@ -332,8 +446,7 @@ def test_hostile_requests_get_4xx_and_change_nothing(serve: Serve) -> None:
         "zero byte": client.get("/chat/conv-%00"),
         "limit": client.get("/chat", params={"limit": "1000000"}),
         "offset": client.get("/chat", params={"offset": "-1"}),
-        "view": client.get("/views/nothing"),
-        "closed view": post("/views/view-none", json={"message": {"type": "hello"}}),
+        "closed connection": post("/views/page-none", json={"view": "a", "message": {"type": "hello"}}),
         "method": client.http.request("PUT", "/chat"),
         "deletion": client.http.delete("/chat/conv-none"),
     }

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import httpx
@@ -69,10 +70,14 @@ def test_recording_is_served_without_a_key(tmp_path: Path) -> None:
 def test_server_for_others_prints_an_address_with_a_token_for_each_user(tmp_path: Path) -> None:
     arguments = f"--data-dir={tmp_path / 'data'}", "--host=0.0.0.0", "--user=ana"
     with served(*arguments, AF_SERVER_TOKEN="chosen") as (line, process):  # noqa: S106 - of this test only
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("ana: http://localhost:")
         user, address = line.split(": ")
         assert user == "ana"
         port = re.search(r":(\d+)/", address)
         assert port is not None
+        assert "0.0.0.0" not in address  # noqa: S104 - which is no address of a browser
+        assert httpx.get(address.strip(), follow_redirects=True).status_code == HTTPStatus.OK
         base_url = f"http://127.0.0.1:{port[1]}"
         with Client(base_url, {"Authorization": "Bearer chosen"}) as client:
             run = client.ask("What is a generator?")
@@ -96,9 +101,10 @@ def test_missing_extra_is_reported_in_one_line(module: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_settings_that_do_not_fit_are_reported_in_one_line(tmp_path: Path) -> None:
+def test_settings_that_do_not_fit_are_reported_without_a_traceback(tmp_path: Path) -> None:
     done = run_command("serve", f"--replay={tmp_path / 'missing.jsonl'}")
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert (done.returncode, done.stderr.startswith("There is no cassette")) == (1, True), done.stderr
+    assert "Traceback" not in done.stderr
     done = run_command("serve", "--user=ana", "--user=ben", code="import os; os.environ['AF_SERVER_TOKEN'] = 'one'")
     assert (done.returncode, "is the token of one user" in done.stderr) == (1, True)
 

@@ -1,8 +1,12 @@
 """Works in bibliographies and PDF files, and in the store of Zotero."""
 
+import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from support.pdf import Line, paragraph, pdf
@@ -15,6 +19,7 @@ from artifactflow_nb.sources.formats.pdf import read_pdf
 from artifactflow_nb.sources.formats.sections import UnreadableFile
 from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.sources.rows import works_of
+from artifactflow_nb.sources.values import Evidence
 
 BIBTEX = r"""
 @string{jb = "Journal of Birds"}
@@ -60,6 +65,12 @@ def test_bibtex_with_accents_and_corporate_authors() -> None:
         (r"J.~K. Rowling", "J. K. Rowling"),
         (r"{\L}ukasiewicz, Jan", "Jan Łukasiewicz"),
         (r"a, b, c, d, e", "c d e a b"),
+        ("family=Hasselt, given={Hado P.}, prefix=van, useprefix=true", "Hado P. van Hasselt"),
+        ("given=Jean, family=Rousse, prefix=de la useprefix=false", "Jean de la Rousse"),
+        ("Roe, % a comment\n Rita", "Rita Roe"),
+        ("{Advanced Air and Ground Research Team}", "Advanced Air and Ground Research Team"),
+        (r"Chung{-}Kil Hur", "Chung-Kil Hur"),
+        ("李, 世民", "李世民"),
     ],
 )
 def test_bibtex_names_keep_their_letters(written: str, read: str) -> None:
@@ -68,6 +79,47 @@ def test_bibtex_names_keep_their_letters(written: str, read: str) -> None:
     (work,) = read_bibtex(f"@Article{{k, Title = {{{title}}}, Author = {{Doe, J. and {written}}}}}").works
     assert work.authors == ("J. Doe", read)
     assert work.title == "A del link"
+
+
+@pytest.mark.parametrize(
+    ("item", "line"),
+    [
+        ({"author": [{"family": "Procter and Gamble"}]}, "author = {{Procter and Gamble}},"),
+        ({"author": [{"family": "World Health Organization", "given": ""}]}, "author = {{World Health Organization}},"),
+        ({"author": [{"family": "Ortega y Gasset", "given": "José"}]}, "author = {{Ortega y Gasset}, José},"),
+        ({"author": [{"family": "King", "given": "Martin, Jr."}]}, "author = {King, {Martin, Jr.}},"),
+        ({"author": [{"family": "de la Cruz", "given": "Ana"}]}, "author = {de la Cruz, Ana},"),
+        (
+            {"author": [{"family": "B", "given": "A", "dropping-particle": "de", "non-dropping-particle": "van"}]},
+            "author = {de van B, A},",
+        ),
+        ({"title": "An open { and $5"}, r"title = {{An open $\lbrace$ and \$5}},"),
+        ({"issued": {"literal": "in press"}}, "year = {in press},"),
+    ],
+)
+def test_bibtex_reads_as_what_was_exported(item: dict[str, Any], line: str) -> None:
+    """BibTeX splits names at `and`, commas and lower-case words, and counts escaped braces, too."""
+    written = to_bibtex([Work.of({"id": "a", "type": "book", "title": "T", **item})])
+    assert f"  {line}\n" in written
+    (work,) = read_bibtex(written).works
+    assert (work.title, work.authors) == (item.get("title", "T"), Work.of(item).authors)
+
+
+@pytest.mark.parametrize(
+    ("fields", "authors", "arxiv_id", "url"),
+    [
+        ("author = {Doe, Jane; Roe, Rita}", ("Jane Doe", "Rita Roe"), "", None),
+        ("author = {Jane Doe, Rita Roe, Max Poe, Ann Noe}", ("Jane Doe", "Rita Roe", "Max Poe", "Ann Noe"), "", None),
+        ("eprint = {https://arxiv.org/abs/2101.00001v2}", (), "2101.00001", None),
+        ("eprint = {arXiv:hep-th/9901001}, archiveprefix = {arXiv}", (), "hep-th/9901001", None),
+        ("journal = {arXiv preprint arXiv:2101.00001}", (), "2101.00001", None),
+        ("eprint = {2101.00001}, eprinttype = {jstor}", (), "", None),
+        (r"howpublished = {\url{https://example.org/a\_b}}", (), "", "https://example.org/a_b"),
+    ],
+)
+def test_bibtex_of_other_programs(fields: str, authors: tuple[str, ...], arxiv_id: str, url: str | None) -> None:
+    (work,) = read_bibtex(f"@misc{{a, title = {{50% of \\'a}}, {fields}}}").works
+    assert (work.title, work.authors, work.arxiv_id, work.item.get("URL")) == ("50% of á", authors, arxiv_id, url)
 
 
 def test_bibtex_is_written_as_it_was_read() -> None:
@@ -93,11 +145,98 @@ def test_broken_bibtex_is_a_clear_error(text: str, problem: str) -> None:
 
 
 def test_bad_entries_of_bibtex_are_listed() -> None:
-    """Valid entries are read, and the problem names the others."""
+    """Valid entries are read, those of a repeated key too; the problem names the others."""
     text = "@article{a, title={A}}\n@book{b, title = {Open\n@article{c, title={C}}\n@article{a, title={Again}}\n"
     found = read_bibtex(text)
-    assert [work.key for work in found.works] == ["a", "c"]
-    assert found.truncation == "the entry 'b' in line 2, the repeated key 'a' in line 4 cannot be read"
+    assert [(work.key, work.title) for work in found.works] == [("a", "A"), ("c", "C"), ("a", "Again")]
+    assert found.truncation == "the entry 'b' in line 2 cannot be read"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@string{a0 = {x}}"
+        + "".join(f"@string{{a{n + 1} = a{n} # a{n}}}" for n in range(60))
+        + "@misc{m, title = a60}",
+        "".join(f"@misc{{k{n}, title = {{T}}, xdata = {{{','.join(f'k{m}' for m in range(40))}}}}}" for n in range(40)),
+        "@misc{m, title = {T}, author = {" + " and ".join(["x"] * 20_000) + "}}",
+    ],
+)
+def test_bibtex_does_not_multiply(text: str) -> None:
+    """Macros of macros and entries that name each other do not multiply."""
+    works = read_bibtex(text).works
+    assert len(str(works[0].item)) < 2_000_000
+
+
+def test_first_of_a_repeated_field_counts() -> None:
+    (work,) = read_bibtex("@misc{a, title = {T}, note = {One}, note = {Two}}").works
+    assert work.item["note"] == "One"
+
+
+def test_bibtex_values_are_joined_from_macros() -> None:
+    text = '@string{j = "J"}\n@string{jb = j # " of " # {Birds # 1}}\n@misc{a, title = "On " # {x # "y"}, journal = JB}'
+    (work,) = read_bibtex(f"Mail me @ home.\n{text}").works
+    assert (work.title, work.venue) == ('On x # "y"', "J of Birds # 1")
+    assert read_bibtex("@article{a, title={T}, journal = unknown}").works[0].venue == "unknown"
+
+
+def test_bibtex_inherits_from_crossref_and_xdata() -> None:
+    """What belongs to the other entry itself is not inherited: title, DOI, pages, and the date if there is another."""
+    text = """
+        @incollection{a, title = {Child}, author = {Doe, Jane}, crossref = {B}, xdata = {x, missing}}
+        @incollection{c, title = {Dated}, date = {1983}, crossref = {b}}
+        @book{b, title = {Parent}, author = {Roe, R.}, editor = {Poe, P.}, date = {1982/1984}, doi = {10.1000/b},
+            pages = {9}, publisher = {Own}, crossref = {a}}
+        @xdata{x, publisher = {Press}, location = {Lake}, xdata = {x}}
+    """
+    child, dated, parent = read_bibtex(text).works
+    assert (child.title, child.venue, child.authors, child.doi) == ("Child", "Parent", ("Jane Doe",), "")
+    assert (child.item["publisher"], child.item["publisher-place"], child.item["editor"][0]["family"]) == (
+        "Press", "Lake", "Poe",
+    )  # fmt: skip
+    assert "page" not in child.item
+    assert (child.item["issued"], dated.item["issued"]) == (
+        {"date-parts": [[1982], [1984]]}, {"date-parts": [[1983]]},
+    )  # fmt: skip
+    assert (dated.authors, parent.title) == (("P. Poe",), "Parent")
+
+
+@pytest.mark.parametrize(
+    ("fields", "issued"),
+    [
+        ("date = {2019-05/2020}", {"date-parts": [[2019, 5], [2020]]}),
+        ("date = {2019/2021}", {"date-parts": [[2019], [2021]]}),
+        ("date = {1999/..}", {"date-parts": [[1999]]}),
+        ("date = {2001-21}", {"date-parts": [[2001]], "season": 1}),
+        ("date = {1723~}", {"date-parts": [[1723]], "circa": True}),
+        ("date = {-0043-03-15}", {"date-parts": [[-44, 3, 15]]}),
+        ("date = {2004-04-05T14:34:00}", {"date-parts": [[2004, 4, 5]]}),
+        ("date = {2000-XX}", {"date-parts": [[2000]]}),
+        ("date = {2019/05/03}", {"date-parts": [[2019, 5, 3]]}),
+        ("year = {476}", {"date-parts": [[476]]}),
+        ("year = {44 BC}", {"date-parts": [[-44]]}),
+        ("year = {-44}", {"date-parts": [[-44]]}),
+        ("year = {1991-92}", {"date-parts": [[1991]]}),
+        ("year = 1955, month = may # {~3}", {"date-parts": [[1955, 5, 3]]}),
+        ("year = 1999, month = 10 # {~} # jan", {"date-parts": [[1999, 1, 10]]}),
+        ("year = {n.d.}", {"literal": "n.d."}),
+        ("year = {199X}", {"literal": "199X"}),
+    ],
+)
+def test_dates_of_bibtex(fields: str, issued: dict[str, Any]) -> None:
+    (work,) = read_bibtex(f"@misc{{a, title = {{T}}, {fields}}}").works
+    assert work.item["issued"] == issued
+    assert work.year == (issued["date-parts"][0][0] if "date-parts" in issued else None)
+    (again,) = read_bibtex(to_bibtex([work])).works
+    assert again.year == work.year
+
+
+def test_addresses_of_bibtex_are_plain() -> None:
+    doi = SICI.replace("<", r"{\textless}").replace(">", "$>$")
+    (work,) = read_bibtex(rf"@misc{{a, doi = {{{doi}}}, url = {{https://e.org/~me/a\_b%20c}}, title = {{T}}}}").works
+    assert (work.doi, work.item["URL"]) == (SICI.lower(), "https://e.org/~me/a_b%20c")
+    (work,) = read_bibtex(r"@misc{a, doi = {10.1000/a{\_}b--c}, title = {T}}").works
+    assert work.doi == "10.1000/a_b--c"
 
 
 @pytest.mark.parametrize(
@@ -126,10 +265,100 @@ def test_ris_is_read_with_names_dates_and_pages() -> None:
         read_ris("no RIS")
 
 
+@pytest.mark.parametrize(
+    ("field", "authors"),
+    [
+        ("Doe, Jane B.; Roe, Rita; Poe, Max", ("Jane B. Doe", "Rita Roe", "Max Poe")),
+        ("Jane Doe, Rita Roe, Max Poe", ("Jane Doe", "Rita Roe", "Max Poe")),
+        ("Doe, J., Roe, R. A., Poe, M.", ("J. Doe", "R. A. Roe", "M. Poe")),
+        ("Doe, Jane and Roe, Rita", ("Jane Doe", "Rita Roe")),
+        ("van der Berg, Anna Maria", ("Anna Maria van der Berg",)),
+        ("Doe, Jane, Jr.", ("Jane Doe Jr.",)),
+        ("Food and Agriculture Organization", ("Food and Agriculture Organization",)),
+    ],
+)
+def test_ris_with_several_authors_in_a_line(field: str, authors: tuple[str, ...]) -> None:
+    (work,) = read_ris(f"TY  - JOUR\nTI  - T\nAU  - {field}\nER  - \n").works
+    assert work.authors == authors
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "value"),
+    [
+        ("DA  - Mar 5\nPY  - 2019", "issued", {"date-parts": [[2019]]}),
+        ("DA  - 2019/03/05\nPY  - 2020", "issued", {"date-parts": [[2019, 3, 5]]}),
+        ("Y1  - 2013/05/28\nPY  - 2013\nDA  - 2014/04/01", "issued", {"date-parts": [[2014, 4, 1]]}),
+        ("PY  - 0000\nY1  - 2013", "issued", {"date-parts": [[2013]]}),
+        ("SP  - 100-110\nEP  - 110", "page", "100-110"),
+        ("SP  - 15\nEP  - 5", "page", "15-5"),
+        ("C7  - e1234", "page", "e1234"),
+        ("M3  - doi: DOI: 10.1016/j.x.2010.01.001", "DOI", "10.1016/j.x.2010.01.001"),
+        ("L3  - 10.1002/x", "DOI", "10.1002/x"),
+        ("M3  - Article\nDO  - 10.1002/x", "DOI", "10.1002/x"),
+        ("J2  - J. Birds", "container-title", "J. Birds"),
+        ("SN  - 978-3-16-148410-0", "ISBN", "978-3-16-148410-0"),
+        ("SN  - 1234-567X", "ISSN", "1234-567X"),
+        ("AU  - van der Berg A.B.", "author", [{"family": "van der Berg", "given": "A.B."}]),
+        ("TY  - BOOK\nBT  - Herons\nT2  - Series of birds", "collection-title", "Series of birds"),
+        ("TY  - BOOK\nBT  - Herons\nT2  - Series of birds", "title", "Herons"),
+        ("TY  - CHAP\nT2  - The book", "container-title", "The book"),
+    ],
+)
+def test_ris_of_reference_managers(fields: str, name: str, value: object) -> None:
+    """EndNote has the day before the year; Elsevier's DOI is in M3; a book's T2 is its series, and its SN an ISBN."""
+    kind = "" if fields.startswith("TY") else "TY  - JOUR\n"
+    assert read_ris(f"{kind}{fields}\nER  - \n").works[0].item[name] == value
+
+
+def test_ris_with_folded_lines() -> None:
+    """A line that begins like a tag continues the value unless the tag is known."""
+    text = "TY - JOUR\nTI  - A\n      long title\nAB  - One\nOK - two\n\nthree\nY1  - 2012/05//\nER -\n"
+    (work,) = read_ris(text).works
+    assert (work.title, work.abstract) == ("A long title", "One OK - two three")
+    assert work.item["issued"] == {"date-parts": [[2012, 5]]}
+
+
 def test_csl_json_keeps_all_fields() -> None:
     item = '{"id": 7, "type": "chapter", "title": "T", "translator": [{"family": "X"}]}'
     (work,) = read_csl(f"[{item}]").works
     assert (work.key, work.item["translator"]) == ("7", [{"family": "X"}])
+
+
+def test_items_of_crossref_are_read() -> None:
+    """Lists of titles, types of its own, markup, entities, and names without parts."""
+    item = {
+        "type": "journal-article", "title": ["The <i>E. coli</i> of H<sub>2</sub>O &amp;amp; mud"],
+        "ISSN": ["1-2", "3-4"], "container-title": ["Journal", "J."],
+        "author": [{"name": "The Group"}, {"family": "Doe", "sequence": "first"}],
+        "abstract": "<jats:title>Aim</jats:title><jats:p>If x &lt; 5.</jats:p>", "issued": {"date-parts": [[None]]},
+    }  # fmt: skip
+    for answer in (item, [item], {"message": item}, {"message": {"items": [item]}}):
+        (work,) = read_csl(json.dumps(answer)).works
+        assert (work.title, work.venue, work.authors) == ("The E. coli of H2O & mud", "Journal", ("The Group", "Doe"))
+        assert (work.item["type"], work.item["ISSN"], work.year) == ("article-journal", "1-2, 3-4", None)
+        assert work.abstract == "Aim If x < 5."
+
+
+@pytest.mark.parametrize(
+    ("issued", "year"),
+    [
+        ({"date-parts": [["2019", "5"]]}, 2019),
+        ({"date-parts": [2019, 5]}, 2019),
+        ({"date-parts": [["2019-05-03"]]}, 2019),
+        ({"date-parts": [["c. 1850"]]}, 1850),
+        ([{"date-parts": [[2019]]}], 2019),
+        ({"raw": "spring 2020"}, 2020),
+        ({"literal": "ca. 1850"}, 1850),
+        ({"date-parts": [[-44]]}, -44),
+        ("2019-05-01", 2019),
+        (2019, 2019),
+        ({"literal": "in press"}, None),
+        (None, None),
+    ],
+)
+def test_dates_of_csl_json(issued: object, year: int | None) -> None:
+    (work,) = read_csl(json.dumps({"type": "book", "DOI": "10.1000/a", "author": "Doe, J.", "issued": issued})).works
+    assert (work.year, work.authors) == (year, ("J. Doe",))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +367,8 @@ def test_csl_json_keeps_all_fields() -> None:
         ("{", "its JSON is broken in line 1"),
         ("[" * 100_000, "its JSON is broken"),
         ('{"a": 1}', "no item with a type and a title"),
-        ('[{"type": "book", "title": "T", "author": "Doe"}]', "no item with a type and a title"),
+        ('[{"type": "book", "title": "T", "author": [7]}]', "no item with a type and a title"),
+        ("[7, null]", "no item with a type and a title"),
         ('[{"type": "book", "title": "T", "issued": {"date-parts": 7}}]', "no item with a type and a title"),
         ("null", "no item"),
     ],
@@ -148,12 +378,25 @@ def test_other_json_is_a_clear_error(text: str, problem: str) -> None:
         read_csl(text)
 
 
+SICI = "10.1002/(SICI)1097-0258(19980815/30)17:15/16<1661::AID-SIM968>3.0.CO;2-2"
+
+
 @pytest.mark.parametrize(
     ("text", "doi"),
     [
         ("see https://doi.org/10.1000/ABC.", "10.1000/abc"),
         ("(doi:10.1016/S0140-6736(20)30183-5).", "10.1016/s0140-6736(20)30183-5"),
         ("10.1000/a; next", "10.1000/a"),
+        (SICI, SICI.lower()),
+        (f"https://doi.org/{quote(SICI)}", SICI.lower()),
+        (SICI.replace("<", "&lt;").replace(">", "&gt;"), SICI.lower()),
+        ("<a>10.1000/a</a><b>", "10.1000/a"),
+        ("10.1000/a.Received 5 May", "10.1000/a"),
+        ("10.1000/a;10.1000/b", "10.1000/a"),
+        ("https://j.example/doi/full/10.1000/a?needAccess=true", "10.1000/a"),
+        ("https://j.example/doi/10.1000/a/pdf", "10.1000/a"),
+        ("见10.1000/a。", "10.1000/a"),
+        ("10.1145/nnnnnnn.nnnnnnn", ""),
         ("no 10.5 here", ""),
     ],
 )
@@ -168,15 +411,96 @@ def test_arxiv_id_in_a_text() -> None:
     assert find_arxiv_id("version 1706.03762") == ""
 
 
+DOE = [{"family": "Doe", "given": "Jane"}]
+
+
 def test_descriptions_of_one_work_are_merged() -> None:
     """The bibliography wins, and the PDF fills its gaps."""
-    listed = Work.of({"id": "a", "type": "article", "title": "The Herons", "issued": {"date-parts": [[2020]]}})
-    in_pdf = Work.of({"type": "document", "title": "the herons.", "DOI": "10.1000/X", "abstract": "Short."})
+    issued = {"date-parts": [[2020]]}
+    listed = Work.of({"id": "a", "type": "article", "title": "The Herons", "issued": issued, "author": DOE})
+    doe = [{"family": "DOE", "given": "J."}]
+    in_pdf = Work.of({"title": "the herons.", "DOI": "10.1000/X", "abstract": "Short.", "author": doe})
     other = Work.of({"id": "b", "type": "book", "title": "The Herons", "issued": {"date-parts": [[1999]]}})
-    merged = merge_works([("p", in_pdf), ("a", listed), ("b", other)])
+    merged = merge_works([(["p"], in_pdf), (["a"], listed), (["b"], other)])
     assert [addresses for addresses, _ in merged] == [["a", "p"], ["b"]]
     work = merged[0][1]
     assert (work.key, work.title, work.doi, work.abstract) == ("a", "The Herons", "10.1000/x", "Short.")
+
+
+@pytest.mark.parametrize(
+    ("item", "other_item", "is_same"),
+    [
+        ({"author": [{"family": "Adams"}]}, {"author": [{"family": "Baker"}]}, False),
+        ({}, {"author": None}, False),
+        ({"author": None, "editor": DOE}, {}, True),
+        ({"volume": "3"}, {"volume": "4"}, False),
+        ({"page": "1-9"}, {"page": "1"}, True),
+        ({"page": "1-9"}, {"page": "2-9"}, False),
+        ({"issued": {"date-parts": [[2020]]}}, {"issued": {"date-parts": [["2021"]]}}, False),
+        ({"DOI": "10.1000/a"}, {"DOI": "10.1000/b"}, False),
+        ({"DOI": "10.1000/a"}, {"number": "arXiv:2201.00001"}, True),
+        ({"DOI": "10.1000/a"}, {"DOI": "https://doi.org/10.1000/A", "title": "Herons, with a subtitle"}, True),
+        ({"DOI": "10.1000/book", "page": "1-9"}, {"DOI": "10.1000/book", "page": "10-20", "title": "Otters"}, False),
+        ({"ISBN": "978-3-16-148410-0"}, {"ISBN": "3161484100"}, True),
+        ({"ISBN": "978-3-16-148410-0"}, {"ISBN": "978-0-30-640615-7"}, False),
+        ({"author": [{"family": "Wang", "given": "Li"}]}, {"author": [{"family": "Wang", "given": "Min"}]}, False),
+        ({"author": [{"family": "Berg", "given": "A.", "non-dropping-particle": "van den"}]},
+         {"author": [{"family": "van den Berg", "given": "Anna"}]}, True),
+        ({"author": [{"family": "Müller"}]}, {"author": [{"family": "Muller", "given": "J"}]}, True),
+        ({"author": [{"literal": "Lake University"}]}, {"author": [{"literal": "River University"}]}, False),
+    ],
+)  # fmt: skip
+def test_works_are_one_by_identifier_or_by_title_and_author(
+    item: dict[str, Any], other_item: dict[str, Any], *, is_same: bool
+) -> None:
+    own = {"title": "Herons", "author": DOE}
+    works = [Work.of({"id": "a", **own, **item}), Work.of({"id": "b", **own, **other_item})]
+    assert works[0].is_same(works[1]) == works[1].is_same(works[0]) == is_same
+    assert len(merge_works([([work.key], work) for work in works])) == (1 if is_same else 2)
+
+
+def test_equal_titles_of_many_works_are_told_apart() -> None:
+    """A second description finds its work also if other works with the title come first."""
+    volumes = [Work.of({"id": f"{n}", "title": "Editorial", "author": DOE, "volume": f"{n}"}) for n in range(3)]
+    merged = merge_works([([work.key], work) for work in (*volumes, *volumes)])
+    assert [addresses for addresses, _ in merged] == [["0", "0"], ["1", "1"], ["2", "2"]]
+
+
+@pytest.mark.parametrize(
+    ("item", "is_retracted"),
+    [
+        ({"title": "RETRACTED: Herons"}, True),
+        ({"title": "[Retracted] Herons"}, True),
+        ({"title": "Retracted Article: Herons"}, True),
+        ({"title": "Herons (Retracted article. See vol. 5, pg. 3, 2010)"}, True),
+        ({"title": "苍鹭研究（已撤稿）"}, True),
+        ({"title": "Retraction notice to “Herons”"}, False),
+        ({"title": "Retraction: Herons"}, False),
+        ({"title": "Why are retracted papers cited?"}, False),
+        ({"title": "Loads on gear (retracted position)"}, False),
+        ({"note": "Retraction in: J Birds. 2010;5:3"}, True),
+        ({"note": "The authors retracted an earlier claim."}, False),
+        ({"keyword": "birds; Retracted Publication"}, True),
+        ({"keyword": "retracted claw, cats"}, False),
+        ({"updated-by": [{"type": "retraction", "DOI": "10.1000/n"}]}, True),
+        ({"updated-by": [{"type": "erratum", "DOI": "10.1000/n"}]}, False),
+        ({"update-to": [{"type": "retraction", "DOI": "10.1000/w"}]}, False),
+        ({"updated-by": "retraction"}, False),
+    ],
+)
+def test_only_a_notice_marks_a_work_as_retracted(item: dict[str, Any], *, is_retracted: bool) -> None:
+    assert Work.of({"title": "Herons", **item}).is_retracted == is_retracted
+
+
+def test_notice_of_crossref_marks_the_work_that_it_retracts() -> None:
+    """The mark does not take the place of other values in `custom`."""
+    work = Work.of({"id": "w", "title": "Herons", "DOI": "10.1000/W", "custom": {"files": ["/a.pdf"]}})
+    notice = Work.of({"id": "n", "title": "Retraction", "update-to": [{"type": "retraction", "DOI": "10.1000/w"}]})
+    merged = [merged for _, merged in merge_works([(["w"], work), (["n"], notice)])]
+    assert [work.is_retracted for work in merged] == [True, False]
+    assert merged[0].files == ("/a.pdf",)
+    in_pdf = Work.of({"title": "Herons", "DOI": "10.1000/w", "custom": {"is_retracted": True}})
+    assert work.merged(in_pdf).is_retracted
 
 
 def test_keys_are_unique_and_valid() -> None:
@@ -222,6 +546,45 @@ def test_retracted_pdf_is_marked() -> None:
     assert work.is_retracted
 
 
+BODY = [*paragraph("Herons wait.", "They fish.", "They nest.", "They fly.", "They sleep.", y=500)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "identifiers"),
+    [
+        (["Abstract", "Short.", "References", "Doe, Otters. https://doi.org/10.1000/otters"], ("", "")),
+        (["Abstract", "As in arXiv:1706.03762 and doi:10.1000/otters"], ("", "")),
+        (["A recent paper (https://doi.org/10.1000/otters)", "claims much."], ("", "")),
+        (["Comment on: https://doi.org/10.1000/otters"], ("", "")),
+        (["DOI 10.1000/herons", "Abstract", "Short. doi:10.1000/otters"], ("10.1000/herons", "")),
+        (["Abstract", "Short.", "arXiv:2201.00001v2 [cs.CL] 6 Dec 2022"], ("", "2201.00001")),
+    ],
+)
+def test_identifiers_of_a_pdf_are_in_the_head_of_its_first_page(lines: list[str], identifiers: tuple[str, str]) -> None:
+    """Those of the works that the text cites are not, and neither is a year of the second page."""
+    page = [Line(72, 720, "Herons of the northern lakes", 20), *paragraph(*lines, y=680), *BODY]
+    work = read_pdf(pdf(page, "Doe (2001), vol. 3, doi:10.1000/second"), 60).work
+    assert work is not None
+    assert (work.title, work.doi, work.arxiv_id) == ("Herons of the northern lakes", *identifiers)
+    assert work.year == (2022 if work.arxiv_id else None)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_retracted"),
+    [
+        ("This article has been retracted at the request of the editor.", True),
+        ("RETRACTED ARTICLE", True),
+        ("The claws of the model are then retracted.", False),
+        ("We ask why this article was retracted.", False),
+    ],
+)
+def test_notice_of_a_pdf_is_in_its_head(line: str, *, is_retracted: bool) -> None:
+    page = [Line(72, 720, "Herons of the northern lakes", 20), *paragraph(line, "Abstract", y=680), *BODY]
+    work = read_pdf(pdf(page), 60).work
+    assert work is not None
+    assert work.is_retracted == is_retracted
+
+
 def test_notes_without_a_title_are_no_work() -> None:
     assert read_pdf(pdf("Only a line."), 60).work is None
 
@@ -261,7 +624,7 @@ async def test_csl_json_is_read_if_it_is_added_by_itself(sources: SourceManager,
     path = tmp_path / "refs.json"
     path.write_text('[{"id": "a", "type": "book", "title": "Herons"}, {"id": "b"}]', encoding="utf-8")
     added = await sources.add_folder(path)
-    assert str(added.skipped[0]) == "refs.json is incomplete: item 2 cannot be read"
+    assert added.omitted == {"refs.json": "item 2 cannot be read"}
     assert list(await listed(sources)) == ["local:refs.json#a"]
     (tmp_path / "config.json").write_text('{"a": 1}', encoding="utf-8")
     with pytest.raises(UsageError, match=r"config\.json is not CSL-JSON"):
@@ -270,6 +633,7 @@ async def test_csl_json_is_read_if_it_is_added_by_itself(sources: SourceManager,
 
 def zotero(folder: Path) -> Path:
     """A database with the tables of Zotero that are read, a PDF in its storage, and a deleted item."""
+    folder.mkdir(exist_ok=True)
     path = folder / "zotero.sqlite"
     with closing(sqlite3.connect(path)) as db:
         db.executescript("""
@@ -302,6 +666,55 @@ def zotero(folder: Path) -> Path:
     return path
 
 
+async def test_changes_beside_a_zotero_database_are_read(sources: SourceManager, tmp_path: Path) -> None:
+    """While Zotero runs, its changes are in another file, also if the database was indexed before."""
+    path = zotero(tmp_path)
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    await sources.add_folder(tmp_path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        for title in ("Kites", "Loons"):
+            state = path.read_bytes()
+            db.execute("UPDATE itemDataValues SET value = ? WHERE valueID = 5", (title,))
+            assert path.read_bytes() == state
+            await sources.add_folder(tmp_path)
+            assert title in {work.title for work in (await listed(sources)).values()}
+
+
+async def test_items_of_feeds_are_no_works(sources: SourceManager, tmp_path: Path) -> None:
+    """Zotero stores the news of feeds among the items; the DOI of a book is in the line `DOI:` of its notes."""
+    path = zotero(tmp_path)
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("""
+            CREATE TABLE feedItems (itemID INTEGER PRIMARY KEY, guid TEXT);
+            INSERT INTO items VALUES (7, 1, 'FEED'); INSERT INTO feedItems VALUES (7, 'https://example.org/1');
+            INSERT INTO itemDataValues VALUES (20, 'News'), (21, 'Original date: 1999
+DOI: 10.1000/B');
+            INSERT INTO fields VALUES (9, 'extra'); INSERT INTO itemData VALUES (7, 1, 20), (3, 9, 21);
+        """)
+    await sources.add_folder(path)
+    works = await listed(sources)
+    assert sorted((work.title, work.doi) for work in works.values()) == [
+        ("Herons of the lake", "10.1000/z"), ("Otters", "10.1000/b"),
+    ]  # fmt: skip
+
+
+async def test_attached_files_that_are_not_read_are_named(sources: SourceManager, tmp_path: Path) -> None:
+    path, outside = zotero(tmp_path / "Zotero"), tmp_path / "outside.pdf"
+    outside.write_bytes(pdf("Otters"))
+    places = ("attachments:papers/linked.pdf", "/nowhere/gone.pdf", str(outside))
+    with closing(sqlite3.connect(path)) as db:
+        for number, place in enumerate(places, 10):
+            db.execute("INSERT INTO items VALUES (?, 2, ?)", (number, f"K{number}"))
+            db.execute("INSERT INTO itemAttachments VALUES (?, 3, 'application/pdf', ?)", (number, place))
+        db.commit()
+    (omitted,) = (await sources.add_folder(path)).omitted.values()
+    assert omitted == (
+        f"the file {places[0]}, linked from a base folder (add that folder, too), "
+        f"the attached file gone.pdf (missing), the linked file {outside} (add its folder, too) cannot be read"
+    )
+
+
 async def test_zotero_is_read_while_it_is_in_use(sources: SourceManager, tmp_path: Path) -> None:
     """A copy is read during an open transaction of Zotero; the attached PDF is a source of the same work."""
     path = zotero(tmp_path)
@@ -324,7 +737,7 @@ async def test_zotero_is_read_while_it_is_in_use(sources: SourceManager, tmp_pat
     assert (book.title, book.is_retracted) == ("Otters", True)
     (paper,) = [source.source_id for source in added.sources if source.source_id.endswith(".pdf")]
     text = f"Yes. [1]\n\n**Sources**\n\n1. Herons — local:{paper}#page-1"
-    cited = await sources._database.read(lambda db: cited_works(db, text))
+    cited = await sources._database.read(lambda db: cited_works(db, text, lambda _: Evidence()))
     assert [(work.title, work.doi) for work in cited.values()] == [("Herons of the lake", "10.1000/z")]
 
 

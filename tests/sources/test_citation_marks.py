@@ -10,8 +10,7 @@ from support.safe_html import harms
 
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.sources.citation_marks import Citations, find_passage, listed_sources, renumber_sources
-from artifactflow_nb.sources.evidence import Evidence
-from artifactflow_nb.widgets.page.markdown import html_to_markdown
+from artifactflow_nb.sources.values import Evidence
 
 ADDRESS = "local:handbook/storage.md#backups"
 TEXT = (
@@ -45,6 +44,18 @@ def cited(markdown: str, **texts: str) -> str:
         ("[1]: https://e.org/a", "https://e.org/a", "https://e.org/a"),
         ("- [1] **The guide** (https://e.org/a)", "The guide", "https://e.org/a"),
         ("1) The guide <https://e.org/a>", "The guide", "https://e.org/a"),
+        ("**[1]** The guide. https://e.org/a", "The guide.", "https://e.org/a"),
+        ("[1] The guide\nURL: https://e.org/a", "The guide", "https://e.org/a"),
+        ("Sources:\n\n**1.** The guide: https://e.org/a", "The guide", "https://e.org/a"),
+        (
+            "## Sources\n\n| No. | Title | Address |\n|---|---|---|\n| 1 | Guide | https://e.org/a |",
+            "Guide",
+            "https://e.org/a",
+        ),
+        ("1. **Ferries on the lake**, https://e.org/a", "Ferries on the lake", "https://e.org/a"),
+        ('1. "Ferries on the lake," https://e.org/a', '"Ferries on the lake"', "https://e.org/a"),
+        ("1. 湖上的渡轮，https://e.org/a", "湖上的渡轮", "https://e.org/a"),
+        ("来源：\n\n1、指南：https://e.org/a。", "指南", "https://e.org/a"),
     ],
 )
 def test_forms_of_source_lists(line: str, title: str, address: str) -> None:
@@ -88,10 +99,9 @@ def test_marks_have_the_numbers_of_the_list() -> None:
 
 
 def test_list_has_the_numbers_that_its_marks_cite() -> None:
-    """A list that leaves out a number keeps it, also in Markdown; a list that repeats one is counted."""
+    """A list that leaves out a number keeps it; a list that repeats one is counted."""
     html = cited("Both [2] and [4].\n\n[2] A: https://e.org/a\n[4] B: https://e.org/b\n[5] C: https://e.org/c\n")
     assert re.findall(r"<(?:ol|li)[^>]*>", html) == ['<ol start="2">', "<li>", '<li value="4">', "<li>"]
-    assert re.findall(r"^\d", html_to_markdown(html), re.MULTILINE) == ["2", "4", "5"]
     assert "value" not in cited("1. A\n1. B\n7. C\n")
 
 
@@ -112,10 +122,18 @@ def test_citation_shows_the_passage_with_the_quoted_words() -> None:
     assert "<code>x[1]</code> and [7]." in html
 
 
-def test_citations_are_marks_in_markdown() -> None:
-    """The Markdown of a saved output has `[1]` without its passage."""
-    assert "tried. \\[1\\]" in html_to_markdown(cited(REPORT))
-    assert "Open the source" not in html_to_markdown(cited(REPORT))
+def test_passage_has_the_words_of_its_markdown_and_not_its_marks() -> None:
+    text = (
+        "# Fares\n\n- A **tandem** costs `3` crowns, see [the list](https://e.org/fares.md).\n"
+        "- Dogs call `__exit__`.\n\n"
+        "| boat | crowns |\n| --- | :-: |\n| A kayak for two people | 12 |\n"
+    )
+    html = cited(f"A tandem costs 3 crowns [1].\n\n1. Fares, {ADDRESS}", **{ADDRESS: text})
+    passage = html.partition("<q>")[2].partition("</q>")[0]
+    assert "<mark>A tandem costs 3 crowns, see the list.</mark>" in passage
+    assert passage.partition("</mark>")[2].startswith(" Dogs call __exit__.")
+    row = cited(f"A kayak for two people costs 12 [1].\n\n1. Fares, {ADDRESS}", **{ADDRESS: text})
+    assert "<mark>A kayak for two people · 12</mark>" in row
 
 
 def test_passage_without_quoted_words_is_the_beginning() -> None:
@@ -134,6 +152,59 @@ def test_any_text_is_harmless(text: str, title: str) -> None:
 
 
 A, B, C = (f"https://e.org/{name}" for name in "abc")
+
+
+LIST = f"\n\n## Sources\n\n1. A: {A}\n2. B: {B}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("X【1】【2†L3-L9】.", "X[1][2]."),
+        ("X ［1］, 〔2〕, \\[1\\], [Source 1, 2].", "X [1], [2], [1], [1, 2]."),
+        ("X [citation:1][Source 1, Source 2], [refs 1-2], [^1^], [[1]].", "X [1][1, 2], [1-2], [1], [1]."),
+        (f"X [[1]]({A}), [2](#2), [1、2], [1 and 2], [#2], [网页1].", "X [1], [2], [1, 2], [1, 2], [2], [1]."),
+        (
+            "X [see [1]], [Source 9], [page 1], a[[0]] and [1 and a].",
+            "X [see [1]], [Source 9], [page 1], a[[0]] and [1 and a].",
+        ),
+        (f"X [1]({A}), [2](https://e.org/other).", "X [1], [2](https://e.org/other)."),
+        ("Herons², and<sup>1,2</sup> in 10 km², m<sup>2</sup>.", "Herons[2], and[1,2] in 10 km², m<sup>2</sup>."),
+        ("Litre² and [1].", "Litre² and [1]."),
+        ("`【1】`, $x^【1】$ and 【9】.", "`【1】`, $x^【1】$ and 【9】."),
+    ],
+)
+def test_marks_of_models_become_plain(text: str, expected: str) -> None:
+    """Only citations of listed sources are changed, and small raised numbers only if there are no other citations."""
+    assert renumber_sources(text + LIST) == expected + LIST
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "## Quellen",
+        "**Références**",
+        "Источники:",
+        "### 📚 Sources",
+        "# Literaturverzeichnis",
+        "## 출처",
+        "## Citations",
+    ],
+)
+@pytest.mark.parametrize("entry", ["(1) A: ", "> [1] A ", "1\\. A ", "1. **A**\n   - URL: "])
+def test_lists_of_models_are_found(heading: str, entry: str) -> None:
+    """Whatever the language of the heading, and with the address below the title."""
+    (source,) = listed_sources(
+        f"1. Do [this](https://e.org/x)\n2. Rest\n\nX [1].\n\n{heading}\n\n{entry}https://e.org/a\n"
+    ).values()
+    assert (source.number, source.title.strip(":"), source.address) == (1, "A", "https://e.org/a")
+
+
+def test_footnotes_with_addresses_are_sources() -> None:
+    """A footnote without an address remains; so does a text without sources."""
+    report = f"X[^1] and Y[^2].[^3]\n\n[^1]: A, {A}\n[^2]: {B}\n[^3]: A note."
+    assert renumber_sources(report) == f"X[1] and Y[2].[^3]\n\n[1] A, {A}\n[2] {B}\n[^3]: A note."
+    assert renumber_sources("X【1】[^1]\n\n[^1]: A note.") == "X【1】[^1]\n\n[^1]: A note."
 
 
 @pytest.mark.parametrize(

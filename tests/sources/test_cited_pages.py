@@ -5,7 +5,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from support.pdf import PICTURE, Line, encrypted, paragraph, pdf
+from support.pdf import PICTURE, Line, assembled, encrypted, paragraph, pdf
 
 import artifactflow_nb as af
 from artifactflow_nb.errors import NotFound, UsageError
@@ -123,7 +123,6 @@ def test_citation_of_a_pdf_is_its_passage_and_its_page(wb: af.Workbench, tmp_pat
         assert citation.passage == SENTENCE
         assert marked_rows(citation.picture())
         assert '<img alt="Page 2 of Birds: page 2" src="data:image/png;base64,' in citation._repr_html_()
-        assert SENTENCE in citation._repr_markdown_()
     (tmp_path / "notes" / "birds.pdf").unlink()
     assert "is missing, so its page 2 cannot be shown" in run.citation(1)._repr_html_()
     assert SENTENCE in run.citation(1)._repr_html_()
@@ -141,3 +140,20 @@ def test_unknown_citation_lists_the_numbers(wb: af.Workbench) -> None:
     run = wb.ask("Where do herons wait?").wait()
     with pytest.raises(NotFound, match="no source with the number 7. It lists 1, 2."):
         run.citation(7)
+
+
+def test_mark_is_at_the_passage_below_characters_beyond_the_basic_plane(tmp_path: Path) -> None:
+    """Chromium prints emoji in this way: each counts as two characters of the page."""
+    unicode_map = b"1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfchar <01> <D83DDE00> endbfchar"
+    text = (
+        b"BT /F1 12 Tf 72 700 Td (\x01\x01\x01\x01\x01) Tj 0 -200 Td (Herons wait.) Tj 0 -200 Td (Otters swim.) Tj ET"
+    )
+    font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 6 0 R >>"
+    resources = b"/Resources << /Font << /F1 4 0 R >> >> /Contents 5 0 R"
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] %b >>" % resources
+    streams = [b"<< /Length %d >>\nstream\n%b\nendstream" % (len(data), data) for data in (text, unicode_map)]
+    pages = b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>"
+    path = tmp_path / "a.pdf"
+    path.write_bytes(assembled(b"<< /Type /Catalog /Pages 2 0 R >>", pages, page, font, *streams))
+    marked = marked_rows(page_picture(path, 1, "Otters swim."))
+    assert (min(marked), max(marked)) == (pytest.approx(490, abs=4), pytest.approx(502, abs=4))

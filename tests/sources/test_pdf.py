@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from jupyter_client.manager import start_new_kernel
-from support.pdf import PICTURE, Line, encrypted, paragraph, pdf
+from support.pdf import PICTURE, Line, encrypted, lines_of, one_page, paragraph, pdf, stream
 
 from artifactflow_nb.core.clock_ids import SystemClock
 from artifactflow_nb.errors import UsageError
@@ -90,15 +90,50 @@ def test_tables_are_read_by_row() -> None:
 
 
 def test_running_heads_and_page_numbers_are_left_out() -> None:
-    """Heads of even and odd pages differ, and the first page has none."""
+    """Heads of even and odd pages differ, and the first page has its number at the foot."""
     subjects = ["herons", "otters", "storks", "beavers", "swans", "geese"]
     pages = []
     for n, subject in enumerate(subjects, 11):
         head = f"{n}   A. Smith and B. Jones" if n % 2 else f"Animals of the lake   {n}"
         body = paragraph(f"This page is about {subject}.", f"Page {n - 10} says nothing else.", y=700)
-        pages.append([*([Line(72, 770, head, 9)] if n > 11 else []), *body, Line(300, 30, str(n), 9)])
+        pages.append([*body, Line(300, 30, str(n), 9)] if n == 11 else [Line(72, 770, head, 9), *body])
     for subject, page in zip(subjects, read_pdf(pdf(*pages), 60).pages, strict=True):
         assert page == f"This page is about {subject}.\nPage {1 + subjects.index(subject)} says nothing else."
+
+
+def pages_of(*edges: str, foot: bool = True, first: int = 1) -> list[str]:
+    """The pages of a document, each with a title, a line of its own, body text, and a page number."""
+    pages = []
+    for n, edge in enumerate(edges, first):
+        body = paragraph(f"Paragraph {chr(96 + n)} is long enough to be text.", "It has a second line.", y=680)
+        number = [Line(300, 30, str(n), 9)] if foot else []
+        pages.append([Line(72, 770, "Lake Report", 9), Line(72, 725, edge), *body, *number])
+    return list(read_pdf(pdf(*pages), 60).pages)
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        ["Total 512 herons", "Total 498 herons", "Total 530 herons", "Total 611 herons"],
+        ["1993", "2002", "2017", "2038"],
+        ["Station 7: depth 512 cm", "Station 14: depth 498 cm", "Station 21: depth 530 cm", "Station 28: depth 5 cm"],
+        ["Question 1", "Question 2", "Question 3", "Question 4"],
+        ["Alder, 10 m", "Birch, 10 m", "Cedar, 10 m", "Elm, 10 m"],
+    ],
+    ids=["totals", "years", "two-numbers", "counted", "words"],
+)
+def test_data_at_the_edges_of_pages_stays(edges: list[str]) -> None:
+    """Lines that differ by more than the page number are data, and so are numbers beside a page number."""
+    pages = pages_of(*edges)
+    assert [edge for edge, page in zip(edges, pages, strict=True) if edge in page] == edges
+    assert [page.count("Lake Report") for page in pages] == [1, 0, 0, 0]
+    assert not [page for page in pages if page.endswith(tuple("1234")) and not page.endswith(tuple(edges))]
+
+
+def test_line_that_differs_by_the_page_number_is_a_head() -> None:
+    """On the first page it stands below a head that stays there."""
+    pages = pages_of(*(f"A. Smith: Herons {n}" for n in range(1, 5)), foot=False)
+    assert not [page for page in pages if "Smith" in page][1:]
 
 
 def test_text_that_all_pages_share_is_not_removed() -> None:
@@ -139,6 +174,127 @@ def test_title_is_the_largest_type_of_the_first_page_without_a_title_in_the_file
     assert read_pdf(pdf(page, title=title), 60).title == expected
 
 
+# --- what is not in the contents of a page ---------------------------------------------------------------------------
+
+FORM = lines_of(
+    Line(72, 720, "Application for a permit"), Line(72, 690, "Name:"), Line(72, 660, "Fish:"), Line(72, 630, "Yes"),
+    Line(132, 630, "No"), Line(72, 500, "Signed in Lund."),
+)  # fmt: skip
+
+
+def annotation(kind: str, box: str, more: str) -> bytes:
+    return f"<< /Type /Annot /Subtype /{kind} /Rect [{box}] {more} >>".encode()
+
+
+def test_values_of_a_form_stand_beside_their_labels() -> None:
+    """Texts, choices and marks are read; passwords and hidden fields are not."""
+    states = "/AP << /N << /On 15 0 R /Off 15 0 R >> >>"
+    fields = [
+        annotation("Widget", "220 686 420 702", "/FT /Tx /T (name) /V (Quillfeather)"),
+        annotation(
+            "Widget", "220 656 420 672", "/FT /Ch /Ff 131072 /T (fish) /Opt [[(a) (pike)] [(b) (perch)]] /V (b)"
+        ),
+        annotation("Widget", "110 626 122 640", f"/FT /Btn /T (yes) /V /On /AS /On {states}"),
+        annotation("Widget", "160 626 172 640", f"/FT /Btn /T (no) /V /Off /AS /Off {states}"),
+        annotation("Widget", "72 540 300 560", "/FT /Tx /T (remark) /V (Alone.)"),
+        annotation("Widget", "220 456 420 472", "/FT /Tx /Ff 8192 /T (pw) /V (hunter2)"),
+        annotation("Widget", "220 426 420 442", "/FT /Tx /F 2 /T (hidden) /V (hidden)"),
+    ]
+    numbers = " ".join(f"{n} 0 R" for n in range(6, 6 + len(fields)))
+    unused = [b"null"] * 2
+    data = one_page(
+        FORM, *fields, *unused, stream(b""), page=f"/Annots [{numbers}]", catalog=f"/AcroForm << /Fields [{numbers}] >>"
+    )
+    (page,) = read_pdf(data, 60).pages
+    assert page.replace("\n\n", "\n").split("\n") == [
+        "Application for a permit", "Name: Quillfeather", "Fish: perch", "Yes ☒ No ☐", "Alone.", "Signed in Lund.",
+    ]  # fmt: skip
+
+
+def test_typed_annotations_are_text_and_comments_are_counted() -> None:
+    data = one_page(
+        FORM,
+        annotation("FreeText", "300 680 420 700", "/Contents (Seen\\non 3 May)"),
+        annotation("Text", "300 400 320 420", "/Contents (Why?)"),
+        annotation("Highlight", "300 400 320 420", "/Contents ()"),
+        page="/Annots [6 0 R 7 0 R 8 0 R]",
+    )
+    read = read_pdf(data, 60)
+    assert "Name: Seen\non 3 May" in read.pages[0]
+    assert "Why?" not in read.pages[0]
+    assert read.omitted == "1 comment"
+
+
+HERON = ("The heron stands in shallow water", "and waits for small fish.", "Then it strikes.")
+
+
+@pytest.mark.parametrize("turned", [0, 90, 180, 270])
+@pytest.mark.parametrize("written", [0, 90, 180, 270])
+def test_turned_pages_are_read_in_order(turned: int, written: int) -> None:
+    """The text may be written upright or turned, on a page that is turned or not; its paragraphs are kept."""
+    matrix, place = {
+        0: ("1 0 0 1", lambda y: (72, 700 - y)),
+        90: ("0 1 -1 0", lambda y: (100 + y, 72)),
+        180: ("-1 0 0 -1", lambda y: (500, 100 + y)),
+        270: ("0 -1 1 0", lambda y: (500 - y, 700)),
+    }[written]
+    rows = ((*place(y), text) for y, text in zip((0, 16, 80), HERON, strict=True))
+    content = "".join(f"BT /F1 11 Tf {matrix} {x} {y} Tm ({text}) Tj ET\n" for x, y, text in rows)
+    (page,) = read_pdf(one_page(content.encode(), page=f"/Rotate {turned}"), 60).pages
+    assert page == f"{HERON[0]}\n{HERON[1]}\n\n{HERON[2]}"
+
+
+def ligature_font(differences: bytes, unicode: str = "") -> tuple[bytes, bytes]:
+    """A font whose code 0x80 is a ligature, and the table of its characters."""
+    codes = "".join(f"<{code:02X}> <{code:04X}>\n" for code in range(0x20, 0x7F))
+    table = (
+        "/CIDInit /ProcSet findresource begin 12 dict begin begincmap 1 begincodespacerange <00> <FF> "
+        f"endcodespacerange 96 beginbfchar\n{codes}<80> <{unicode}>\nendbfchar endcmap end end"
+    )
+    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [128 /%b] >>" % differences
+    widths = b"/FirstChar 0 /LastChar 255 /Widths [" + b"500 " * 256 + b"]"
+    names = b"/ToUnicode 6 0 R" if unicode else b""
+    return (
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica %b /Encoding %b %b >>" % (widths, encoding, names),
+        stream(table.encode()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("unicode", "text"),
+    [("FB01", "The office."), ("00660069", "The office."), ("F6C0", None), ("0000", None), ("E000", None), ("", None)],
+)
+def test_ligature_is_text_or_the_page_is_damaged(unicode: str, text: str | None) -> None:
+    """A private character, no character, or a glyph without a name cannot be found by a search."""
+    font, table = ligature_font(b"g17", unicode)
+    read = read_pdf(one_page(b"BT /F1 12 Tf 72 700 Td (The of\x80ce.) Tj ET", table, font=font), 60)
+    damaged = "damaged text on page 1: their fonts do not name all letters"
+    assert (read.pages[0], read.omitted) == (text, "") if text else read.omitted == damaged
+
+
+def test_private_characters_with_a_meaning_are_replaced() -> None:
+    """Bullets and Greek letters of symbol fonts do not damage a page."""
+    font, table = ligature_font(b"g17", "F0B7")
+    read = read_pdf(one_page(b"BT /F1 12 Tf 72 700 Td (\x80 Herons nest.) Tj ET", table, font=font), 60)
+    assert (read.pages, read.omitted) == (("• Herons nest.",), "")
+
+
+def test_numbers_of_glyphs_are_read_as_letters() -> None:
+    """A font without a table of its characters has its glyphs in the usual order; other orders are damaged text."""
+    descendant = (
+        b"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /F /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) "
+        b"/Supplement 0 >> /FontDescriptor 7 0 R /CIDToGIDMap /Identity /DW 600 >>"
+    )
+    descriptor = b"<< /Type /FontDescriptor /FontName /F /Flags 4 /FontBBox [0 0 1000 1000] /ItalicAngle 0 /Ascent 900 "
+    descriptor += b"/Descent -200 /CapHeight 700 /StemV 80 >>"
+    font = b"<< /Type /Font /Subtype /Type0 /BaseFont /F /Encoding /Identity-H /DescendantFonts [6 0 R] >>"
+    text = "The quick heron measures the lake in spring."
+    for shift, expected in ((29, text), (17, None)):
+        codes = "".join(f"{ord(char) - shift:04X}" for char in text).encode()
+        read = read_pdf(one_page(b"BT /F1 12 Tf 72 700 Td <%b> Tj ET" % codes, descendant, descriptor, font=font), 60)
+        assert (read.pages[0] == text, bool(read.damaged)) == (expected is not None, expected is None)
+
+
 # --- files that cannot be read -------------------------------------------------------------------------------------
 
 
@@ -177,7 +333,7 @@ async def test_restricted_pdf_without_a_password_is_read(sources: SourceManager,
 async def test_scanned_pages_of_a_pdf_with_text_are_listed(sources: SourceManager, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf("Herons nest.", PICTURE, "Otters swim.", PICTURE))
     added = await sources.add_folder(tmp_path / "a.pdf")
-    assert str(added.skipped[0]) == "a.pdf is incomplete: needs OCR for pages 2, 4, pictures without text"
+    assert added.omitted == {"a.pdf": "needs OCR for pages 2, 4, pictures without text"}
     assert len(added.sources) == 1
 
 
@@ -196,8 +352,8 @@ async def test_pages_beyond_the_limits_are_reported(
     monkeypatch.setattr(pdf_format, "MAX_PAGES", 3)
     (tmp_path / "long.pdf").write_bytes(pdf("one", "two", "three", "four"))
     added = await sources.add_folder(tmp_path / "long.pdf")
-    assert str(added.skipped[0]) == "long.pdf is incomplete: only the first 3 of 4 pages were read"
-    assert read_pdf(pdf("one", "two"), -1).truncation == "only the first 0 of 2 pages were read"
+    assert added.omitted == {"long.pdf": "only the first 3 of 4 pages were read"}
+    assert read_pdf(pdf("one", "two"), -1).omitted == "only the first 0 of 2 pages were read"
 
 
 # --- the pool ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sqlite3
 import statistics
 import time
 from pathlib import Path
@@ -102,25 +101,6 @@ async def test_addresses_keep_the_case_of_names(sources: SourceManager, tmp_path
     added = await sources.add_folder(tmp_path / "Lake Notes")
     assert added.source_ids == ("Lake-Notes/README.md", "Lake-Notes/readme.md")
     assert (await sources.search("herons"))[0].address == "local:Lake-Notes/README.md#read-me"
-
-
-async def test_folder_indexed_by_an_earlier_release_keeps_its_name(
-    database: Database, sources: SourceManager, tmp_path: Path
-):
-    """Release 0.1.0 wrote names in lower case; new files get the same first part."""
-    lake = tmp_path / "Lake"
-    write(lake / "Heron.md", "Herons stand in water.")
-    await sources.add_folder(lake)
-
-    def lower(db: sqlite3.Connection) -> None:
-        db.execute("PRAGMA defer_foreign_keys = ON")
-        db.execute("UPDATE sources SET source_id = lower(source_id)")
-        db.execute("UPDATE sections SET source_id = lower(source_id)")
-
-    await database.write(lower)
-    write(lake / "Otter.md", "Otters swim.")
-    added = await sources.add_folder(lake)
-    assert (added.source_ids, added.scope) == (("lake/Otter.md", "lake/heron.md"), ("lake/",))
 
 
 async def test_emptied_folder_has_no_sources(sources: SourceManager, birds: Path):

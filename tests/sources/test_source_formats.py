@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path, PurePath
 from types import ModuleType
 
@@ -18,7 +19,7 @@ from support.pdf import pdf
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.sources.formats.code import split_by_definitions
-from artifactflow_nb.sources.formats.html import read_plain_page
+from artifactflow_nb.sources.formats.html import PageText, read_page, read_plain_page
 from artifactflow_nb.sources.manager import SourceManager
 
 PAGE = """<!DOCTYPE html><html><head><title>Ferry times</title><script>steal()</script></head><body>
@@ -95,6 +96,23 @@ async def test_page_is_split_at_its_headings(sources: SourceManager, tmp_path: P
     assert not {"Home", "Imprint", "steal", "Obey"} & set(text.split())
 
 
+async def test_manual_page_is_split_at_its_capital_headings(sources: SourceManager, tmp_path: Path):
+    """The line below NAME is the title; the running head is left out, and long sections have parts."""
+    options = "\n\n".join(
+        f"       -{letter}, --{letter * 9}\n              {'move the boat ' * 20}" for letter in "abcdefgh"
+    )
+    page = (
+        "ROW(1)                    User Commands                    ROW(1)\n\nNAME\n       row - move a boat\n\n"
+        f"EXIT STATUS\n       It is 0 unless the boat sinks.\n\nOPTIONS\n{options}\n\nROW 1                    2024\n"
+    )
+    sections = await read(sources, tmp_path, "row.txt", page)
+    assert list(sections) == ["name", "exit-status", "options", "options-2", "options-3"]
+    assert sections["exit-status"] == (
+        "row - move a boat: EXIT STATUS",
+        "EXIT STATUS\n       It is 0 unless the boat sinks.",
+    )
+
+
 async def test_page_is_read_without_libraries(sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The page has the same sections, and is read again once the libraries are installed."""
     with monkeypatch.context() as without:
@@ -117,6 +135,7 @@ async def test_page_is_read_without_libraries(sources: SourceManager, tmp_path: 
         ("<div hidden>a<div>b</div>c</div>d", "d"),
         ("a<br>b<aside>no<br></aside>c", "a\n\nb c"),
         ("<tr><td>&lt;b&gt; x</td></nav><td>y</td></tr>z", "<b> x y\n\nz"),
+        ("10<sup>6</sup> m<sup>-2</sup>, the 21<sup>st</sup><sup>1</sup>", "10^6 m^-2, the 21st^1"),
         ("", ""),
     ],
 )
@@ -208,25 +227,92 @@ async def test_notebook_has_a_section_for_each_cell(sources: SourceManager, tmp_
     cells = notebook(
         {"cell_type": "markdown", "source": "# Herons\n\nAll of them.\n\n## At dawn\n\nEarly."},
         code("count(3)\n", stream, picture),
-        {"cell_type": "raw", "source": "not shown"},
+        {"cell_type": "raw", "source": "a raw cell"},
         code("fail()", error),
         code("", {"output_type": "stream", "text": "w" * 3000}),
         code(""),
     )
     found = await read(sources, tmp_path / "w", "birds.ipynb", cells)
-    assert list(found) == ["cell-1", "cell-2", "cell-4", "cell-5"]
-    assert [title for title, _ in found.values()] == ["Herons", *["Herons: At dawn"] * 3]
+    assert list(found) == ["cell-1", "cell-2", "cell-3", "cell-4", "cell-5"]
+    assert [title for title, _ in found.values()] == ["Herons", *["Herons: At dawn"] * 4]
+    (source,) = await sources.sources()
+    assert source.omitted == "1 picture, 1 cut output"
     assert found["cell-2"][1] == "count(3)\n\nOutput:\nred heron\n<Figure size 1>"
     assert found["cell-4"][1] == "fail()\n\nOutput:\nValueError: too few"
     assert found["cell-5"][1] == f"Output:\n{'w' * 2000}\n[1,000 more characters of output]"
+
+
+def displayed(**forms: str) -> dict[str, object]:
+    return {"output_type": "display_data", "data": {kind.replace("_", "/"): text for kind, text in forms.items()}}
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        (displayed(text_html="<b>42</b> m<script>x</script>", text_plain="<HTML>"), "42 m"),
+        (displayed(text_html="<script>draw()</script>", text_plain="Figure"), "Figure"),
+        (displayed(text_latex="$x^2$"), "$x^2$"),
+        ({"output_type": "stream", "text": "10%\r50%\r100%\r\ndone\n"}, "100%\ndone"),
+        ({"output_type": "pyout", "html": ["<i>42</i>"], "text": []}, "42"),
+        ({"output_type": "pyerr", "ename": "E", "evalue": "why"}, "E: why"),
+    ],
+)
+async def test_output_is_what_jupyter_shows(
+    sources: SourceManager, tmp_path: Path, output: dict[str, object], text: str
+):
+    """HTML comes before the plain form, and only the last state of a progress bar is read."""
+    found = await read(sources, tmp_path / "w", "a.ipynb", notebook(code("f()", output)))
+    assert found["cell-1"][1] == f"f()\n\nOutput:\n{text}"
+
+
+async def test_notebook_written_by_other_programs_is_read(sources: SourceManager, tmp_path: Path):
+    """Python writes `NaN` and halves of characters into JSON; an output without a text form is named."""
+    cells = (
+        b'{"cell_type": "code", "source": "cut = \'\\ud83d\'", "metadata": {"score": NaN}, "outputs": [{"data": '
+        b'{"application/vnd.plotly.v1+json": {"y": [1]}}}]}'
+    )
+    found = await read(sources, tmp_path / "w", "a.ipynb", b'{"cells": [%s]}' % cells)
+    assert found["cell-1"][1] == "cut = '?'"
+    (source,) = (await sources.add_folder(tmp_path / "w")).sources
+    assert source.omitted == "1 output without text"
+
+
+XHTML = """<?xml version="1.0" encoding="utf-8"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/>
+<script src="a.js"/></head><body><p>The <a id="p1"/>ferry <br/>costs 4 crowns.</p></body></html>"""
+
+
+@pytest.mark.parametrize("read_text", [read_page, read_plain_page])
+def test_closed_elements_of_xhtml_do_not_take_the_page(read_text: Callable[[str], PageText]):
+    assert " ".join(read_text(XHTML).text.split()) == "The ferry costs 4 crowns."
+
+
+def test_captions_and_formulas_of_an_article_are_read():
+    filler = "The ferry crosses the lake each morning before the mist has gone. " * 6
+    figure = '<figure><img src="a.png"/><figcaption>Map of 41 ferries</figcaption></figure>'
+    formula = '<math><semantics><mi>x</mi><mo>=</mo><mn>41</mn><annotation encoding="tex">x=41</annotation></semantics>'
+    text = read_page(f"<article><h1>H</h1><p>{filler}</p>{figure}<p>So {formula}</math> holds.</p></article>").text
+    assert "Map of 41 ferries" in text
+    assert "So x=41 holds." in text
+
+
+async def test_notebook_of_format_3_is_read(sources: SourceManager, tmp_path: Path):
+    """Its cells are in worksheets, and headings are cells; the file may be in UTF-16."""
+    cells = [
+        {"cell_type": "heading", "level": 2, "source": ["Herons"]},
+        {"cell_type": "code", "input": ["count()"], "outputs": [{"output_type": "pyout", "text": ["3"], "png": "x"}]},
+    ]
+    data = json.dumps({"nbformat": 3, "worksheets": [{"cells": cells}, {"cells": cells[:1]}]}).encode("utf-16")
+    found = await read(sources, tmp_path / "w", "old.ipynb", data)
+    assert found["cell-2"] == ("Herons", "count()\n\nOutput:\n3")
+    assert list(found) == ["cell-1", "cell-2", "cell-3"]
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         (b'{"cells": [', "is not a notebook: its JSON is broken in line 1"),
-        (b"[1]", "is not a notebook of format 4"),
-        (b'{"worksheets": []}', "is not a notebook of format 4"),
+        (b"[1]", "is not a notebook: it has no list of cells"),
+        (b'{"worksheets": []}', "is not a notebook: it has no list of cells"),
         (b'{"cells": [1, {"cell_type": "code"}, {"cell_type": "markdown", "source": 7}]}', "contains no text"),
     ],
 )
@@ -253,6 +339,13 @@ async def test_files_are_decoded_by_their_declared_charset(
     ((title, text),) = (await read(sources, tmp_path / "w", name, data)).values()
     assert "é中" in text
     assert "\r" not in text + title
+
+
+async def test_ends_of_old_files_and_japanese_mails_are_text(sources: SourceManager, tmp_path: Path):
+    """DOS ends a file with Ctrl-Z; ISO-2022-JP switches its alphabets by escape sequences."""
+    for n, text in enumerate(("A short note.", "日本語のテキスト")):
+        data = text.encode("iso2022_jp") + b"\x1a" * (not n)
+        assert (await read(sources, tmp_path / f"w{n}", "a.txt", data))["part-1"][1] == text
 
 
 async def test_undeclared_western_text_is_read_as_cp1252(sources: SourceManager, tmp_path: Path):
@@ -376,7 +469,10 @@ async def test_word_document_is_split_at_its_headings(sources: SourceManager, tm
 
 @pytest.mark.parametrize(
     ("data", "reason"),
-    [(b"no archive", "is not a Word document, or needs a password"), (b"PK\x05\x06" + b"\0" * 18, "cannot be read")],
+    [
+        (b"no archive", "is not a Word document, or needs a password"),
+        (b"PK\x05\x06" + b"\0" * 18, "is not a Word document"),
+    ],
 )
 async def test_unreadable_word_document_is_skipped(sources: SourceManager, tmp_path: Path, data: bytes, reason: str):
     (tmp_path / "a.docx").write_bytes(data)
@@ -385,11 +481,9 @@ async def test_unreadable_word_document_is_skipped(sources: SourceManager, tmp_p
     assert (skipped.path, skipped.reason.startswith(reason)) == ("a.docx", True)
 
 
-async def test_word_document_without_its_library_names_the_extra(
+async def test_word_document_is_read_without_libraries(
     sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    data = word_document()
     monkeypatch.setitem(sys.modules, "docx", None)
-    (tmp_path / "a.docx").write_bytes(b"PK")
-    (tmp_path / "b.md").write_text("# B\n\nText.", encoding="utf-8")
-    (skipped,) = (await sources.add_folder(tmp_path)).skipped
-    assert skipped.reason.endswith("not installed: pip install 'artifactflow-nb[docx]'")
+    assert "A ticket costs 4 crowns." in (await read(sources, tmp_path / "w", "a.docx", data))["fares"][1]

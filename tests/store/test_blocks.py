@@ -1,4 +1,4 @@
-"""Projects in the store: versions by edits, concurrent edits, branches, and stores of older releases."""
+"""Projects in the store: versions by edits, concurrent edits, and branches."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.edits import (
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.plugins.projects.agents import format_block_index
+from artifactflow_nb.plugins.projects.edits import (
     BlockPosition,
     NewBlock,
     add_block,
@@ -19,18 +21,16 @@ from artifactflow_nb.core.document.edits import (
     restore_block,
     write_block,
 )
-from artifactflow_nb.core.document.project import (
+from artifactflow_nb.plugins.projects.project import (
     PROJECT_ID,
     PROJECT_MEDIA_TYPE,
     ProjectTemplate,
     project_conversation_id,
 )
-from artifactflow_nb.core.document.tree import BlockTree
-from artifactflow_nb.engine.engine import Engine
-from artifactflow_nb.flows.compose.agents import format_block_index
+from artifactflow_nb.plugins.projects.store import ProjectStore, list_projects
+from artifactflow_nb.plugins.projects.tree import BlockTree
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
-from artifactflow_nb.store.documents import list_projects
 
 OpenEngine = Callable[..., Awaitable[Engine]]
 CONVERSATION = project_conversation_id("p")
@@ -39,7 +39,7 @@ BY = Authorship(CONVERSATION, None, USER, reason="Because.")
 
 async def engine_with_project(open_engine: OpenEngine, **options: Any) -> Engine:
     engine = await open_engine(**options)
-    await engine.projects.create("p", ProjectTemplate.load("paper"), USER)
+    await engine.service(ProjectStore).create("p", ProjectTemplate.load("paper"), USER)
     return engine
 
 
@@ -48,11 +48,11 @@ def new(name: str, text: str = "", **settings: Any) -> NewBlock:
 
 
 async def add(engine: Engine, by: Authorship, block: NewBlock) -> list[Artifact]:
-    return await engine.projects.change(by, lambda tree: add_block(tree, block))
+    return await engine.service(ProjectStore).change(by, lambda tree: add_block(tree, block))
 
 
 async def tree_of(engine: Engine, message_id: str | None = None) -> BlockTree:
-    return await engine.projects.tree(CONVERSATION, message_id)
+    return await engine.service(ProjectStore).tree(CONVERSATION, message_id)
 
 
 async def kinds(engine: Engine, block_id: str) -> list[str]:
@@ -74,7 +74,7 @@ async def test_every_change_is_a_version_with_author_and_reason(open_engine: Ope
         lambda tree: delete_block(tree, "a"),
         lambda tree: restore_block(tree, "a"),
     ):
-        await engine.projects.change(BY, edit)
+        await engine.service(ProjectStore).change(BY, edit)
     assert await kinds(engine, "a") == ["create", "rewrite", "rename", "arrange", "delete", "restore"]
     for version in await engine.artifacts.versions(CONVERSATION, "a"):
         assert (version.created_by, version.reason) == (USER, "Because.")
@@ -92,9 +92,9 @@ async def test_edit_is_stored_completely_or_not_at_all(open_engine: OpenEngine) 
         raise af.UsageError("half-way")
 
     with pytest.raises(af.UsageError, match="half-way"):
-        await engine.projects.change(BY, fails)
+        await engine.service(ProjectStore).change(BY, fails)
     with pytest.raises(af.UsageError, match="'project' is an artifact that is not a block"):
-        await engine.projects.change(
+        await engine.service(ProjectStore).change(
             BY, lambda tree: [write_block(tree, "a", "2", "user")[0], _called(tree, PROJECT_ID)]
         )
     assert await kinds(engine, "a") == ["create"]
@@ -119,13 +119,13 @@ async def test_project_is_created_once(open_engine: OpenEngine) -> None:
     mine = ProjectTemplate.load(
         {"name": "x", "phases": ["one"], "blocks": [{"name": "A"}, {"name": "B", "depends_on": ["A"]}]}
     )
-    assert await engine.projects.create("p", mine, USER)
-    assert not await engine.projects.create(" p ", ProjectTemplate.load(), USER)
+    assert await engine.service(ProjectStore).create("p", mine, USER)
+    assert not await engine.service(ProjectStore).create(" p ", ProjectTemplate.load(), USER)
     tree = await tree_of(engine)
     assert (tree.phases, tree["b"].depends_on) == (("one",), ("a",))
     for name in ("", " ", "x" * 81, None):
         with pytest.raises(af.UsageError, match="A project cannot be called"):
-            await engine.projects.create(name, mine, USER)  # type: ignore[arg-type]
+            await engine.service(ProjectStore).create(name, mine, USER)  # type: ignore[arg-type]
 
 
 # --- other ways to a block -------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ async def test_deleted_blocks_are_not_listed_as_artifacts(open_engine: OpenEngin
     """Lists, histories and reads omit a deleted block; restoring one of its versions brings it back."""
     engine = await engine_with_project(open_engine)
     await add(engine, BY, new("A", "1"))
-    await engine.projects.change(BY, lambda tree: delete_block(tree, "a"))
+    await engine.service(ProjectStore).change(BY, lambda tree: delete_block(tree, "a"))
     listed = await engine.artifacts.list_artifacts(CONVERSATION, message_id=None)
     assert [artifact.artifact_id for artifact in listed] == [PROJECT_ID]
     assert list(await engine.artifacts.histories(CONVERSATION, message_id=None)) == [PROJECT_ID]
@@ -181,9 +181,9 @@ async def test_restoring_a_group_leaves_earlier_deletions(open_engine: OpenEngin
         await add(engines[0], BY, new(name, is_group=True))
     for name in ("A", "B"):
         await add(engines[0], BY, NewBlock(name, BlockPosition("", "g"), {}, "1"))
-    await engines[0].projects.change(BY, lambda tree: delete_block(tree, "a"))
-    await engines[1].projects.change(BY, lambda tree: delete_block(tree, "g"))
-    await engines[0].projects.change(BY, lambda tree: restore_block(tree, "g"))
+    await engines[0].service(ProjectStore).change(BY, lambda tree: delete_block(tree, "a"))
+    await engines[1].service(ProjectStore).change(BY, lambda tree: delete_block(tree, "g"))
+    await engines[0].service(ProjectStore).change(BY, lambda tree: restore_block(tree, "g"))
     tree = await tree_of(engines[1])
     assert [block.name for block in tree] == ["G", "B", "H"]
     assert list(tree.deleted) == ["a"]
@@ -207,15 +207,21 @@ async def test_changes_of_two_engines_are_all_stored(open_engine: OpenEngine) ->
 async def test_project_is_read_as_another_engine_wrote_it(open_engine: OpenEngine) -> None:
     """A project and its blocks are read from one snapshot of the store."""
     engines = [await engine_with_project(open_engine), await engine_with_project(open_engine)]
-    assert format_block_index((await engines[1].projects.project(CONVERSATION, None))[1]) == "There are no blocks yet."
+    assert (
+        format_block_index((await engines[1].service(ProjectStore).project(CONVERSATION, None))[1])
+        == "There are no blocks yet."
+    )
     await add(engines[0], BY, new("A", "# One\n\nMore."))
     await add(engines[0], BY, new("B", "Seven.", depends_on=["A"]))
     expected = ["- A [question, draft] One", "- B [question, draft] Seven."]
-    assert format_block_index((await engines[1].projects.project(CONVERSATION, None))[1]).splitlines() == expected
+    assert (
+        format_block_index((await engines[1].service(ProjectStore).project(CONVERSATION, None))[1]).splitlines()
+        == expected
+    )
     await engines[1].artifacts.restore(BY, "b", 1)
     await engines[1].artifacts.revise(BY, "a", "Two.", update_type="rewrite")
-    await engines[1].projects.set_info(BY, lambda head: head.with_phase("review"))
-    head, tree = await engines[0].projects.project(CONVERSATION, None)
+    await engines[1].service(ProjectStore).set_info(BY, lambda head: head.advanced("review"))
+    head, tree = await engines[0].service(ProjectStore).project(CONVERSATION, None)
     assert head.phase == "review"
     assert format_block_index(tree).splitlines() == [
         "- A [question, draft] Two.",
@@ -228,7 +234,9 @@ async def test_second_edit_of_one_version_is_a_conflict(open_engine: OpenEngine)
     engines = [await engine_with_project(open_engine), await engine_with_project(open_engine)]
     await add(engines[0], BY, new("A", "1"))
     edits = [
-        engine.projects.change(BY, lambda tree, n=n: write_block(tree, "a", f"by {n}", "user", expected="1"))
+        engine.service(ProjectStore).change(
+            BY, lambda tree, n=n: write_block(tree, "a", f"by {n}", "user", expected="1")
+        )
         for n, engine in enumerate(engines)
     ]
     outcomes = await asyncio.gather(*edits, return_exceptions=True)
@@ -241,8 +249,8 @@ async def test_two_edits_cannot_create_a_dependency_cycle(open_engine: OpenEngin
     for name in ("A", "B"):
         await add(engines[0], BY, new(name))
     outcomes = await asyncio.gather(
-        engines[0].projects.change(BY, lambda tree: configure_block(tree, "a", {"depends_on": ["B"]})),
-        engines[1].projects.change(BY, lambda tree: configure_block(tree, "b", {"depends_on": ["A"]})),
+        engines[0].service(ProjectStore).change(BY, lambda tree: configure_block(tree, "a", {"depends_on": ["B"]})),
+        engines[1].service(ProjectStore).change(BY, lambda tree: configure_block(tree, "b", {"depends_on": ["A"]})),
         return_exceptions=True,
     )
     messages = [str(outcome) for outcome in outcomes if isinstance(outcome, af.UsageError)]
@@ -262,13 +270,13 @@ async def test_branches_have_their_own_blocks(open_engine: OpenEngine) -> None:
     left = await engine.conversations.add(CONVERSATION, "Left?", "Yes.", parent=None)
     right = await engine.conversations.add(CONVERSATION, "Right?", "Yes.", parent=None)
     on_left = Authorship(CONVERSATION, left.message_id, USER)
-    await engine.projects.change(on_left, lambda tree: write_block(tree, "a", "left", "user"))
-    await engine.projects.change(on_left, lambda tree: delete_block(tree, "b"))
-    await engine.projects.set_info(on_left, lambda head: head.with_phase("review"))
+    await engine.service(ProjectStore).change(on_left, lambda tree: write_block(tree, "a", "left", "user"))
+    await engine.service(ProjectStore).change(on_left, lambda tree: delete_block(tree, "b"))
+    await engine.service(ProjectStore).set_info(on_left, lambda head: head.advanced("review"))
     trees = {side: await tree_of(engine, message.message_id) for side, message in (("l", left), ("r", right))}
     assert [(block.block_id, block.content) for block in trees["l"]] == [("a", "left")]
     assert [(block.block_id, block.content) for block in trees["r"]] == [("a", "1"), ("b", "1")]
-    heads = [await engine.projects.info(CONVERSATION, message.message_id) for message in (left, right)]
+    heads = [await engine.service(ProjectStore).info(CONVERSATION, message.message_id) for message in (left, right)]
     assert [head.phase for head in heads] == ["review", "question"]
 
 
@@ -281,7 +289,7 @@ async def test_cycle_of_groups_hides_no_block(open_engine: OpenEngine) -> None:
     second = await engine.conversations.add(CONVERSATION, "Two?", "Yes.", parent=first.message_id)
     for message, block, group in ((second, "g", "h"), (first, "h", "g")):
         by = Authorship(CONVERSATION, message.message_id, USER)
-        await engine.projects.change(
+        await engine.service(ProjectStore).change(
             by, lambda tree, block=block, group=group: move_block(tree, block, BlockPosition("", group))
         )
     tree = await tree_of(engine, second.message_id)
@@ -294,7 +302,7 @@ async def test_cycle_of_groups_hides_no_block(open_engine: OpenEngine) -> None:
 async def test_damaged_or_missing_project_is_an_error(open_engine: OpenEngine) -> None:
     """Such a project is not listed; other projects still are."""
     engine = await engine_with_project(open_engine)
-    await engine.projects.create("q", ProjectTemplate.load(), USER)
+    await engine.service(ProjectStore).create("q", ProjectTemplate.load(), USER)
     await engine.database.write(
         lambda db: db.execute(
             "UPDATE artifact_versions SET content = '{}' WHERE conversation_id = ? AND content_type = ?",
@@ -306,4 +314,4 @@ async def test_damaged_or_missing_project_is_an_error(open_engine: OpenEngine) -
     assert await engine.database.read(list_projects) == ["q"]
     other = await engine.conversations.start_conversation("Talk")
     with pytest.raises(af.NotFound, match=r"belongs to no project. Create one with wb.project\(name\)"):
-        await engine.projects.tree(other, None)
+        await engine.service(ProjectStore).tree(other, None)

@@ -80,7 +80,10 @@ async def test_list_has_titles_and_counts(conversations: ConversationManager, ad
 
 async def test_title_names_sources_by_their_titles(conversations: ConversationManager, add_turn: AddTurn) -> None:
     """An address in the first question is replaced by the title of its source, or else by its file name."""
-    insert = "INSERT INTO sources VALUES (?, 'file:///north.md', ?, 0, '', '', 0, '', 0, 0, 0, 0)"
+    insert = (
+        "INSERT INTO sources (source_id, uri, title, fetched_at, media_type, sha256, n_chars, extractor) "
+        "VALUES (?, 'file:///north.md', ?, 0, '', '', 0, '')"
+    )
     await conversations._database.write(lambda db: db.execute(insert, ("seas/north.md", "The North Sea")))
     await add_turn("Is local:seas/north.md#tides deeper than local:seas/baltic.md?")
     assert (await conversations.list_conversations())[0].title == "Is The North Sea deeper than baltic.md?"

@@ -10,7 +10,7 @@ import pytest
 
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store.database import Database, connect
-from artifactflow_nb.store.migrations import from_microseconds, migrate, to_microseconds
+from artifactflow_nb.store.schema import create_schema, from_microseconds, to_microseconds
 
 
 async def open_database(path: Path) -> Database:
@@ -98,20 +98,6 @@ async def test_every_connection_enforces_foreign_keys(tmp_path: Path) -> None:
     assert answers == [1, 1, 1]
 
 
-async def test_store_of_a_newer_release_is_refused(tmp_path: Path) -> None:
-    """The error has advice, and the store does not change."""
-    path = tmp_path / "store.db"
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 999")
-    db.close()
-    with pytest.raises(StoreError, match=r"newer release \(schema 999"):
-        await open_database(path)
-    with sqlite3.connect(path) as db:
-        assert db.execute("PRAGMA user_version").fetchone()[0] == 999
-        assert db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-    db.close()
-
-
 async def test_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_text("not a database, but a letter to one. " * 100)
@@ -122,9 +108,9 @@ async def test_file_that_is_no_database_is_named(tmp_path: Path) -> None:
 def test_migration_runs_once(tmp_path: Path) -> None:
     """Opening a store a second time changes nothing."""
     db = connect(tmp_path / "store.db")
-    migrate(db)
+    create_schema(db)
     before = db.execute("SELECT name FROM sqlite_master ORDER BY 1").fetchall()
-    migrate(db)
+    create_schema(db)
     after = db.execute("SELECT name FROM sqlite_master ORDER BY 1").fetchall()
     db.close()
     assert [row["name"] for row in before] == [row["name"] for row in after]

@@ -1,20 +1,15 @@
 """The cost of a deletion, and what it leaves of texts that other runs use."""
 
 import secrets
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 
 from store.conftest import AddTurn
-from support.older import RELEASE_0_1_0
 
 from artifactflow_nb.core.clock_ids import SystemClock
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.store.calls import CallStore, LlmCall
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.migrations import steps_between
 from artifactflow_nb.testing import FakeIds
 
 SYSTEM = "You are the lead agent, and you answer from sources.\n" * 40
@@ -62,27 +57,3 @@ async def test_deletion_keeps_texts_of_other_runs(database: Database, add_turn: 
     await steps_of_deletion(database, "conv-1")
     assert await database.fetch_all("SELECT * FROM texts") == []
     assert await database.fetch_all("SELECT * FROM text_uses") == []
-
-
-async def test_store_of_release_0_1_0_shrinks_after_it_was_rebuilt(tmp_path: Path) -> None:
-    """Release 0.1.0 created files without incremental vacuum."""
-    path = tmp_path / "store.db"
-    with closing(sqlite3.connect(path)) as db:
-        for step in steps_between(0, RELEASE_0_1_0):
-            db.executescript(step)
-        db.execute(f"PRAGMA user_version = {RELEASE_0_1_0}")
-        db.execute("CREATE TABLE filling AS SELECT randomblob(4096000) AS content")
-        db.execute("DROP TABLE filling")
-        db.commit()
-    size = path.stat().st_size
-    database = Database(path)
-    await database.open()
-    await database.shrink()
-    assert path.stat().st_size >= size
-    await database.rebuild()
-    assert path.stat().st_size < size / 2
-    await database.write(lambda db: db.execute("CREATE TABLE filling AS SELECT randomblob(4096000) AS content"))
-    await database.write(lambda db: db.execute("DROP TABLE filling"))
-    await database.shrink()
-    assert path.stat().st_size < size / 2
-    await database.close()

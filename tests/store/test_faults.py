@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 from support.forked_python import fast_python
-from support.older import RELEASE_0_1_0
 
 from artifactflow_nb.analysis import frames
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store.database import Database, connect
-from artifactflow_nb.store.migrations import NEWEST_VERSION, migrate, steps_between
 from artifactflow_nb.store.ownership import RunLocks, is_owner_gone
+from artifactflow_nb.store.schema import SCHEMA_VERSION, create_schema
 
 PAGE = 4096
 FAULTY = Path(__file__).parents[1] / "support" / "faults.py"
@@ -37,14 +36,12 @@ async def open_database(path: Path) -> Database:
     return database
 
 
-def old_store(path: Path, version: int) -> Path:
-    """A store of an earlier schema version, with a conversation, a turn and its run."""
+def small_store(path: Path) -> Path:
+    """A store with a conversation, a turn and its run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
-        for step in steps_between(0, version):
-            db.executescript(step)
-        db.execute(f"PRAGMA user_version = {version}")
+        create_schema(db)
         db.execute("INSERT INTO conversations VALUES ('conv-1', 'Old', 'msg-1', 1)")
         db.execute("INSERT INTO messages VALUES ('msg-1', 'conv-1', NULL, 'Old?', 'Yes.', 'completed', 1)")
         db.execute(
@@ -56,8 +53,8 @@ def old_store(path: Path, version: int) -> Path:
 
 
 def filled(path: Path) -> Path:
-    """A current store with enough rows to fill many pages, all in its main file."""
-    old_store(path, NEWEST_VERSION)
+    """A store with enough rows to fill many pages, all in its main file."""
+    small_store(path)
     with closing(sqlite3.connect(path)) as db, db:
         rows = [(f"msg-{number}", "word " * 200) for number in range(2, 400)]
         db.executemany("INSERT INTO messages VALUES (?, 'conv-1', 'msg-1', ?, NULL, 'completed', 1)", rows)
@@ -130,25 +127,23 @@ async def test_database_of_another_application_is_refused(tmp_path: Path, versio
 
 
 @pytest.mark.parametrize("wal", [True, False])
-async def test_store_of_a_newer_release_is_unchanged(tmp_path: Path, wal: bool) -> None:
-    """The error has both versions; even its journal mode does not change."""
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, 16])
+async def test_store_of_another_schema_version_is_refused_and_unchanged(
+    tmp_path: Path, version: int, wal: bool
+) -> None:
+    """The error has both versions and advice, for frames too; even the journal mode does not change."""
     path = filled(tmp_path / "store.db")
     with closing(sqlite3.connect(path)) as db:
-        db.execute(f"PRAGMA user_version = {NEWEST_VERSION + 7}")
+        db.execute(f"PRAGMA user_version = {version}")
         db.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}")
     before = digest(path)
-    with pytest.raises(StoreError, match=rf"{path} was written by a newer release \(schema {NEWEST_VERSION + 7}, this"):
+    refusal = (
+        rf"{path} has the schema {version}, and this release reads the schema {SCHEMA_VERSION} only.*another data_dir"
+    )
+    with pytest.raises(StoreError, match=refusal):
         await open_database(path)
-    assert digest(path) == before
-
-
-async def test_store_from_before_the_first_release_is_unchanged(tmp_path: Path) -> None:
-    path = filled(tmp_path / "store.db")
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 8")
-    before = digest(path)
-    with pytest.raises(StoreError, match=r"written before release 0.1.0 \(schema 8\).*Choose another data_dir"):
-        await open_database(path)
+    with pytest.raises(StoreError, match=refusal):
+        frames.load_frame(path, frames.RUNS)
     assert digest(path) == before
 
 
@@ -159,7 +154,7 @@ async def test_empty_file_becomes_a_store(tmp_path: Path) -> None:
     database = await open_database(path)
     await database.close()
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (NEWEST_VERSION,)
+        assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
 
 
 @pytest.mark.parametrize("content", ["missing", "empty"])
@@ -192,28 +187,16 @@ def test_frames_of_a_missing_store_name_its_path(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("version", range(RELEASE_0_1_0, NEWEST_VERSION))
-async def test_older_store_is_migrated(tmp_path: Path, version: int) -> None:
-    """A store of each earlier version keeps its rows, gets the tables of a new one, and frames read it."""
-    path, new = old_store(tmp_path / "old" / "store.db", version), tmp_path / "new" / "store.db"
-    for store in (path, new):
-        await (await open_database(store)).close()
-    sql = "SELECT type, name, sql FROM sqlite_schema ORDER BY 1, 2"
-    with closing(connect(path)) as old_db, closing(connect(new)) as new_db:
-        assert [tuple(row) for row in old_db.execute(sql)] == [tuple(row) for row in new_db.execute(sql)]
-        assert old_db.execute("SELECT content, response FROM messages").fetchone()[:] == ("Old?", "Yes.")
-        assert old_db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-        assert old_db.execute("PRAGMA foreign_key_check").fetchall() == []
-    assert frames.load_frame(path, frames.RUNS)["question"].tolist() == ["Old?"]
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this system cannot.")
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 1.0])
-def test_process_killed_during_a_migration_leaves_the_old_store(tmp_path: Path, share: float) -> None:
-    """After a kill before any of its statements the store is unchanged, and the next process migrates it."""
-    path = old_store(tmp_path / "store.db", RELEASE_0_1_0)
-    n_statements = sum(len(step.split(";\n")) for step in steps_between(RELEASE_0_1_0, NEWEST_VERSION))
-    fatal = 3 + round(share * (n_statements - 1))
+def test_process_killed_while_it_creates_a_store_leaves_an_empty_file(tmp_path: Path, share: float) -> None:
+    """After a kill before any of its statements the file has no table, and the next process creates the store."""
+    path = tmp_path / "store.db"
+    statements: list[str] = []
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.set_trace_callback(statements.append)
+        create_schema(db)
+    fatal = 1 + round(share * (len(statements) - 1))
     pid = os.fork()
     if pid == 0:
         outcomes: list[str] = []
@@ -226,16 +209,15 @@ def test_process_killed_during_a_migration_leaves_the_old_store(tmp_path: Path, 
         db = connect(path)
         db.set_trace_callback(count)
         with suppress(BaseException):
-            migrate(db)
+            create_schema(db)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (RELEASE_0_1_0,)
-        assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name IN ('works', 'text_uses')").fetchone() == (0,)
-        assert db.execute("SELECT question FROM runs").fetchall() == [("Old?",)]
+        assert db.execute("PRAGMA user_version").fetchone() == (0,)
+        assert db.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
     with closing(connect(path)) as db:
-        migrate(db)
-        assert db.execute("PRAGMA user_version").fetchone()[0] == NEWEST_VERSION
+        create_schema(db)
+        assert db.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION
 
 
 OPENING = """
@@ -254,14 +236,11 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("version", [0, RELEASE_0_1_0])
-def test_concurrent_processes_can_create_or_migrate_a_store(tmp_path: Path, version: int) -> None:
-    """Four processes open one new or old store at the same time, and each reads the same rows."""
+def test_concurrent_processes_can_create_a_store(tmp_path: Path) -> None:
+    """Four processes open a new store at the same time."""
     for attempt in range(3):
         path = tmp_path / str(attempt) / "store.db"
         path.parent.mkdir()
-        if version:
-            old_store(path, version)
         command = [*fast_python(), "-c", OPENING, str(path)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         started = [subprocess.Popen(command, **pipes) for _ in range(4)]
@@ -269,7 +248,7 @@ def test_concurrent_processes_can_create_or_migrate_a_store(tmp_path: Path, vers
             process.stdin.write("go\n")
             process.stdin.flush()
         outputs = [process.communicate(timeout=60) for process in started]
-        assert outputs == [(f"{int(version > 0)}\n", "")] * 4
+        assert outputs == [("0\n", "")] * 4
 
 
 @pytest.fixture
@@ -292,7 +271,8 @@ def looked_at(folder: Path) -> dict[str, object]:
 
 
 READ_ONLY = (
-    r"data(/store.db)? cannot be (opened|used): it is read-only: .*writable for you, or choose another data_dir.*frames"
+    r"data(/store.db)? cannot be (opened|used): (it is read-only|you have no permission): "
+    r".*writable for you, or choose another data_dir.*frames"
 )
 
 
@@ -377,7 +357,8 @@ def test_released_run_lock_is_visible_at_once(tmp_path: Path) -> None:
     assert len({first, second, third}) == 3
     ours.release(first)
     assert [is_owner_gone(tmp_path, owner) for owner in (first, second, third)] == [True, False, False]
-    os.utime(tmp_path / "owners" / f"{second}.lock", (0, 0))
+    for path in (tmp_path / "owners").iterdir():
+        os.utime(path, (0, 0))
     assert not is_owner_gone(tmp_path, second)
     ours.close()
     theirs.close()

@@ -1,6 +1,5 @@
-"""Data folders on network file systems: recognized by the table of mounts, used without WAL and by one host only."""
+"""Data folders on network file systems: recognized by the table of mounts, used without WAL."""
 
-import socket
 import sqlite3
 import warnings
 from contextlib import closing
@@ -103,17 +102,3 @@ def test_network_folder_is_reported_once(folder: Path) -> None:
     ]  # some Pythons warn of `?1` in SQL
     assert "on a network file system (nfs4)" in str(warning.message)
     assert "A data_dir on a local disk is faster" in str(warning.message)
-
-
-@pytest.mark.filterwarnings("ignore:data_dir is")
-def test_second_host_is_refused_until_the_first_has_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workbenches of one host share the folder; the error for another host names the first one and the remedies."""
-    with workbench(folder, "One."), workbench(folder, "Two.") as second:
-        assert second.ask("Two?").wait(20).response == "Two."
-        monkeypatch.setattr(socket, "gethostname", lambda: "other.example")
-        with pytest.raises(af.StoreError, match=r"network file system \(nfs4\) and is open on the host ") as caught:
-            workbench(folder)
-        assert "Close the workbench there, or delete " in str(caught.value)
-        assert "@other.example" not in " ".join(path.name for path in (folder / "owners").iterdir())
-    workbench(folder).close()
-    assert not list((folder / "owners").iterdir())

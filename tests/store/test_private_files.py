@@ -27,7 +27,7 @@ def test_store_is_private_to_its_owner(workbench: OpenWorkbench, tmp_path: Path)
     wb = workbench(["Hello."], data_dir=tmp_path / "data")
     wb.ask("Hello?").wait()
     engine = wb._thread.engine
-    wb._thread.call(engine.database.write(lambda _db: engine._ownership.acquire()))
+    wb._thread.call(engine.database.write(lambda _db: engine.run_locks.acquire()))
     found_modes = modes(tmp_path / "data")
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
     assert found_modes.pop("owners") == 0o700

@@ -93,7 +93,7 @@ async def test_prompt_that_shares_little_is_stored_in_full(database: Database, r
 
 
 async def test_equal_requests_have_equal_hashes(database: Database, run_id: str) -> None:
-    """The hash of a request does not depend on the storage of its prompt; it equals that of release 0.1.0."""
+    """The hash of a request does not depend on the storage of its prompt."""
     calls = CallStore(database)
     for step, n in enumerate([40, 42, 40, 42], 1):
         await record(calls, run_id, step, conversation(n))

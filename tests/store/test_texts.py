@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store.encoding import (
     LONG_BYTES,
-    add_text_function,
+    add_functions,
     pack_text,
     put_texts,
     read_text,
@@ -18,7 +18,7 @@ from artifactflow_nb.store.encoding import (
     share_text,
     unpack_text,
 )
-from artifactflow_nb.store.migrations import migrate
+from artifactflow_nb.store.schema import create_schema
 
 RESULT = "".join(f"Line {n}: the ferry costs {n * n} crowns.\n" for n in range(400))
 
@@ -26,8 +26,8 @@ RESULT = "".join(f"Line {n}: the ferry costs {n * n} crowns.\n" for n in range(4
 @pytest.fixture
 def db() -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    add_text_function(connection)
-    migrate(connection)
+    add_functions(connection)
+    create_schema(connection)
     yield connection
     connection.close()
 
@@ -75,8 +75,8 @@ def test_text_of_any_slices_is_read_back(data: st.DataObject) -> None:
     )
     text = "".join(data.draw(st.lists(pieces, max_size=6)))
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    add_text_function(connection)
-    migrate(connection)
+    add_functions(connection)
+    create_schema(connection)
     stored(connection, text, *results)
     connection.close()
 
@@ -87,5 +87,5 @@ def test_missing_text_and_unknown_form_are_errors_of_the_store(db: sqlite3.Conne
         share_text(db, "run-1", RESULT)
     with pytest.raises(StoreError, match="is missing in this store"):
         read_text(db, b"R" + bytes(32))
-    with pytest.raises(StoreError, match="newer release"):
+    with pytest.raises(StoreError, match="unknown form"):
         read_text(db, b"?")

@@ -12,7 +12,7 @@ from support.cpu_time import within
 from support.replies import report
 
 import artifactflow_nb as af
-from artifactflow_nb.engine.engine import STORE_FILE
+from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.conversation_tree import TreeEntry, load_tree_entries
@@ -79,7 +79,7 @@ def test_figures_equal_those_of_the_frames(workbench: af.Workbench) -> None:
     workbench.regenerate(first).wait(10)
     workbench.ask("Fails.", conversation_id=first.conversation_id).wait(10)
     entries = read(workbench.data_dir / STORE_FILE, first.conversation_id)
-    frame = workbench.runs_df().set_index("message_id")
+    frame = workbench.runs_df(columns="all").set_index("message_id")
     assert [entry.status for entry in entries] == ["completed", "completed", "completed", "failed"]
     for entry in entries:
         row = frame.loc[entry.message_id]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pandas as pd
@@ -11,6 +11,9 @@ from support.replies import by_agent, call, decide, delegate, plan, report
 import artifactflow_nb as af
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.models.scripted import ScriptedModel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SVG = "{http://www.w3.org/2000/svg}"
 START = pd.Timestamp("2026-01-01T12:00:00Z")
@@ -72,10 +75,11 @@ def tool_frame(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame({**known, **columns})
 
 
-def known(frame: pd.DataFrame) -> list[list[Any]]:
-    """The rows of a frame, with None for NA."""
-    rows = frame.astype(object).to_numpy().tolist()
-    return [[None if value is pd.NA else value for value in row] for row in rows]
+def drawn_texts(axes: "Axes") -> list[str]:
+    """All texts of a plot: title, names, values, legend and notes."""
+    from matplotlib.text import Text
+
+    return [text.get_text() for text in axes.findobj(Text) if text.get_text() and text.get_visible()]
 
 
 def xml(svg: str) -> ET.Element:

@@ -48,7 +48,7 @@ class Answer:
         cut_after: Close the connection after this number of chunks.
         hang_after: Send nothing more after this number of chunks, until the client leaves.
         drop: Close the connection without any answer.
-        raw: The body, byte for byte, instead of all the above.
+        raw: The body, byte for byte, instead of all the above but the status.
         content_type: Of `raw`.
     """
 
@@ -248,8 +248,9 @@ def _failure(answer: Answer) -> bytes:
     error = (
         answer.error if isinstance(answer.error, Mapping) else {"error": {"message": answer.error, "type": "scripted"}}
     )
-    body = json.dumps(error).encode()
-    headers = [("content-type", "application/json"), ("content-length", str(len(body))), *answer.headers]
+    body = json.dumps(error).encode() if answer.raw is None else answer.raw
+    content_type = "application/json" if answer.raw is None else answer.content_type
+    headers = [("content-type", content_type), ("content-length", str(len(body))), *answer.headers]
     return _head(answer.status, headers) + body
 
 

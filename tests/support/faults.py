@@ -26,7 +26,8 @@ from support.replies import report
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis import frames
-from artifactflow_nb.engine.engine import STORE_FILE, Engine
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.models.scripted import ScriptedModel

@@ -27,7 +27,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-LIBRARIES = ("artifactflow_nb.engine.engine", "artifactflow_nb.analysis.frames", "artifactflow_nb.notebook.workbench")
+LIBRARIES = (
+    "artifactflow_nb.engine.engine",
+    "artifactflow_nb.analysis.frames",
+    "artifactflow_nb.notebook.workbench",
+    "artifactflow_nb.plugins.projects.spec",
+)
 KERNEL_LIBRARIES = ("ipykernel.kernelapp", "ipykernel.ipkernel", *LIBRARIES)
 FORWARDED = (signal.SIGINT, signal.SIGTERM)
 START_TIMEOUT_S = 60

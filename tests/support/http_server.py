@@ -83,9 +83,9 @@ def parse(lines: Iterator[str]) -> Iterator[Received]:
 
 
 @contextmanager
-def serving(lifecycle: RunLifecycle, access: Access | None = None) -> Iterator[Client]:
+def serving(lifecycle: RunLifecycle, access: Access | None = None, port: int = 0) -> Iterator[Client]:
     """Serve a lifecycle and close it at the end."""
-    server = EndingServer(lifecycle, access, "127.0.0.1", 0)
+    server = EndingServer(lifecycle, access, "127.0.0.1", port)
     thread = threading.Thread(target=server.run, name="test-uvicorn", daemon=True)
     thread.start()
     while not server.started:

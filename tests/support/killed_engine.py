@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is o
 from support.replies import call, decide, delegate, plan, report, requesting_agent
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
-from artifactflow_nb.engine.engine import CHECKPOINT_FILE, STORE_FILE, Engine
+from artifactflow_nb.engine.engine import CHECKPOINT_FILE, Engine
+from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel

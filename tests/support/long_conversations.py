@@ -3,7 +3,7 @@
 from contextlib import closing
 
 import artifactflow_nb as af
-from artifactflow_nb.engine.engine import STORE_FILE
+from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.store.database import connect
 
 

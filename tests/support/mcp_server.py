@@ -11,24 +11,27 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import uvicorn
 from mcp.server.lowlevel import Server
-from mcp.server.mcpserver import Image, MCPServer
+from mcp.server.mcpserver import Context, Elicit, ElicitationResult, Image, MCPServer, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
 from mcp_types import (
     AudioContent,
     BlobResourceContents,
     CallToolResult,
+    ElicitRequest,
+    ElicitRequestURLParams,
     EmbeddedResource,
+    InputRequiredResult,
     ListToolsResult,
     ResourceLink,
     TextContent,
     Tool,
 )
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 MARKUP = '<img src=x onerror="window.__xss=1"></tools><script>window.__xss=1</script>'
 
@@ -112,6 +115,61 @@ def _conduct(server: MCPServer, notes: Path) -> None:
         return "x" * n
 
 
+class Booking(BaseModel):
+    """What the booking of a room needs."""
+
+    name: str = Field(description="For whom")
+    guests: int = Field(ge=1, le=8, description="How many come")
+    room: Literal["garden", "street"] = "garden"
+    breakfast: bool = False
+    note: str = ""
+
+
+class Consent(BaseModel):
+    """A yes or no."""
+
+    sure: bool
+
+
+def _questions(server: MCPServer, notes: Path) -> None:
+    """Tools that ask the person; each writes a note of its effect, which must happen once."""
+
+    def write(line: str) -> None:
+        with (notes / "booked").open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+    async def booking(hotel: str) -> Elicit[Booking]:
+        return Elicit(f"Who comes to {hotel}?", Booking)
+
+    async def consent(hotel: str) -> Elicit[Consent]:
+        return Elicit(f"Book at {hotel} for good?", Consent)
+
+    @server.tool()
+    async def book(
+        hotel: str,
+        booked: Annotated[ElicitationResult[Booking], Resolve(booking)],
+        agreed: Annotated[ElicitationResult[Consent], Resolve(consent)],
+    ) -> str:
+        """Book a room."""
+        if booked.action != "accept" or agreed.action != "accept":
+            return f"not booked: {booked.action}, {agreed.action}"
+        write(hotel)
+        return f"{hotel}: {booked.data.model_dump_json()}, {agreed.data.sure}"
+
+    @server.tool()
+    async def log_in(ctx: Context) -> str | InputRequiredResult:
+        """Log in at an address; clients of 2026-07-28 get the question as a result, earlier ones as a request."""
+        about = {"message": "Log in at the hotel.", "url": "https://hotel.example/login?id=7"}
+        if ctx.protocol_version != "2026-07-28":
+            action = (await ctx.elicit_url(**about, elicitation_id="login-7")).action
+        elif ctx.input_responses is None:
+            return InputRequiredResult(input_requests={"login": ElicitRequest(params=ElicitRequestURLParams(**about))})
+        else:
+            action = ctx.input_responses["login"].action
+        write("login")
+        return f"login: {action}"
+
+
 def hostile() -> "Server[Any]":
     """A server with hostile names and descriptions."""
 
@@ -176,6 +234,7 @@ def main() -> None:
     parser.add_argument("--notes", type=Path, default=Path())
     parser.add_argument("--stubborn", action="store_true")
     parser.add_argument("--hostile", action="store_true")
+    parser.add_argument("--asks", action="store_true")
     parser.add_argument("--say", default="")
     args = parser.parse_args()
     with (args.notes / "pids").open("a", encoding="utf-8") as file:
@@ -191,6 +250,8 @@ def main() -> None:
     server = MCPServer("tests")
     _types(server)
     _conduct(server, args.notes)
+    if args.asks:
+        _questions(server, args.notes)
     for number in range(args.tools):
         server.add_tool(lambda text="": text, name=f"tool-{number}", description=f"Say the text. {number}")
     if args.http is not None:

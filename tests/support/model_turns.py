@@ -3,7 +3,7 @@
 from support.chat_endpoint import ChatServer
 
 from artifactflow_nb.core.messages import Message
-from artifactflow_nb.models.base import ModelDelta, ModelRequest
+from artifactflow_nb.models.base import AttemptStart, ModelDelta, ModelRequest
 from artifactflow_nb.models.openai.client import OpenAIModel
 
 KEY = "sk-very-secret-key-0123456789"
@@ -29,7 +29,9 @@ async def take(script, *, prompt="question", waits=None, timeout_s=5.0, stall_ti
         )
         request = ModelRequest((Message("system", "Be brief."), Message("user", prompt)), **fields)
         try:
-            return [event async for event in model.stream(request)], server
+            start, *events = [event async for event in model.stream(request)]
+            assert start == AttemptStart()
+            return events, server
         finally:
             await model.aclose()
 

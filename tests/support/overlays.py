@@ -18,6 +18,7 @@ ENVIRONMENTS = {
     "ipykernel6": ["ipykernel==6.31.*"],  # the last series before subshells: it receives messages between two cells
     "notebook7": ["notebook==7.*"],
     "voila": ["voila==0.5.*"],
+    "marimo": ["marimo==0.25.*"],
     "arrow": ["pyarrow"],
     "mcp1": ["mcp==1.24.*", "langchain-mcp-adapters>=0.3"],  # the oldest supported version, with another package
 }

@@ -19,6 +19,12 @@ _ACTING = re.compile(r'<button [^>]*?data-act="([^"]*)" data-args="([^"]*)">([^<
 _NAME = re.compile(r'aria-label="([^"]*)"')
 
 
+def visible_text(html_text: str) -> str:
+    """Return the text of an HTML output on one line, without styles."""
+    bare = re.sub(r"<style>.*?</style>|<[^>]*>", " ", html_text, flags=re.DOTALL)
+    return " ".join(html.unescape(bare).split())
+
+
 def place_nodes(nodes: tuple[Node, ...], parent: str = "") -> Iterator[PlacedNode]:
     """Yield every node with its position: parents before children, siblings in order."""
     after = ""
@@ -43,7 +49,7 @@ class ShownView:
         self.kinds: dict[str, str] = {}
         self.effects: list[Mapping[str, Any]] = []
         self.saved_outputs: list[SavedOutput] = []
-        self.announced = ""
+        self.announced = self.label = ""
         self._answers: dict[int, Mapping[str, Any]] = {}
         self._n_acts = 0
         self._thread = thread
@@ -51,6 +57,14 @@ class ShownView:
         self.stream = PageStream(view, self._receive, self._save, self._leave)
         thread.call(self.stream.open())
         thread.call(self._hello())
+
+    def saved_output(self) -> SavedOutput:
+        """Return the saved output, in the language of the engine."""
+
+        async def output() -> SavedOutput:
+            return self.view.saved_output()
+
+        return self._thread.call(output())
 
     async def _hello(self) -> None:
         self.stream.receive({"type": "hello"})
@@ -69,7 +83,7 @@ class ShownView:
             case "effect":
                 self.effects.append(message)
             case "snapshot":
-                self.html, self.data, self.kinds = {}, {}, {}
+                self.html, self.data, self.kinds, self.label = {}, {}, {}, message["label"]
                 self._apply(message)
             case "patch":
                 self._apply(message)

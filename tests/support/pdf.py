@@ -44,13 +44,19 @@ def pdf(*pages: str | Sequence[Line], title: str = "") -> bytes:
         objects.append(f"<< /Type /Page /Parent 2 0 R {resources} /Contents {6 + 2 * n} 0 R >>".encode())
         objects.append(b"<< /Length %d /Filter /FlateDecode >>\nstream\n%b\nendstream" % (len(packed), packed))
     objects.append(f"<< /Title ({title}) >>".encode())
+    return assembled(*objects, info=len(objects))
+
+
+def assembled(*objects: bytes, info: int = 0) -> bytes:
+    """A PDF of these objects: the first is the catalog, and `info` is the number of the one with its metadata."""
     out, starts = b"%PDF-1.4\n", []
     for number, written in enumerate(objects, 1):
         starts.append(len(out))
         out += b"%d 0 obj\n%b\nendobj\n" % (number, written)
     table = b"".join(b"%010d 00000 n \n" % start for start in starts)
     count = len(objects) + 1
-    tail = b"trailer << /Size %d /Root 1 0 R /Info %d 0 R >>\nstartxref\n%d\n%%%%EOF" % (count, count - 1, len(out))
+    about = b"/Info %d 0 R" % info if info else b""
+    tail = b"trailer << /Size %d /Root 1 0 R %b >>\nstartxref\n%d\n%%%%EOF" % (count, about, len(out))
     return out + b"xref\n0 %d\n0000000000 65535 f \n" % count + table + tail
 
 
@@ -71,3 +77,29 @@ def encrypted(data: bytes, user_password: str) -> bytes:
     out = io.BytesIO()
     writer.write(out)
     return out.getvalue()
+
+
+HELVETICA = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
+
+
+def one_page(content: bytes, *objects: bytes, font: bytes = HELVETICA, page: str = "", catalog: str = "") -> bytes:
+    """A PDF of one page with these contents; further objects have the numbers 6, 7, ..."""
+    resources = "/Resources << /Font << /F1 4 0 R >> >> /MediaBox [0 0 600 800] /Contents 5 0 R"
+    return assembled(
+        f"<< /Type /Catalog /Pages 2 0 R {catalog} >>".encode(),
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        f"<< /Type /Page /Parent 2 0 R {resources} {page} >>".encode(),
+        font,
+        stream(content),
+        *objects,
+    )
+
+
+def stream(content: bytes) -> bytes:
+    """An object that is a stream."""
+    return b"<< /Length %d >>\nstream\n%b\nendstream" % (len(content), content)
+
+
+def lines_of(*lines: Line) -> bytes:
+    """The contents of a page with these lines."""
+    return b"\n".join(_draw(line) for line in lines)

@@ -11,7 +11,7 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
 from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.errors import NotFound
-from artifactflow_nb.sources.evidence import Evidence
+from artifactflow_nb.sources.values import Evidence
 from artifactflow_nb.tools.base import Tool
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

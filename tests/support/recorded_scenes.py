@@ -231,13 +231,16 @@ class Stage:
     def results(self) -> dict[str, Any]:
         """All visible results, without the columns that differ in a replay."""
         self.wb._thread.call(asyncio.sleep(0))
-        frames = {name: getattr(self.wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
+        frames = {
+            name: getattr(self.wb, name)(columns="all").drop(columns=["mode", "cassette"], errors="ignore")
+            for name in FRAMES
+        }
         return {
             "frames": frames,
             "rows": rows(self.wb),
             "events": [sorted(event_values(event) for event in events) for events in self.events],
             "ends": [(run.status, run.error) for run in self.runs],
-            "shown": [run._repr_html_() for run in self.runs],
+            "shown": [(repr(run), run.response, run.metrics._repr_html_()) for run in self.runs],
         }
 
 

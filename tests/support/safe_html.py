@@ -3,12 +3,11 @@
 import re
 from html.parser import HTMLParser
 
-from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.page.saved import copy_script
 
 PROSE = frozenset({"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre"}) | {
     "code", "em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "sub", "sup", "b", "i",
-    "samp",
+    "samp", "details", "summary",
     "math", "mfrac", "mi", "mn", "mo", "mover", "mpadded", "mphantom", "mroot", "mrow", "mspace", "msqrt", "mstyle",
     "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder", "munderover", "menclose", "semantics",
     "annotation",
@@ -16,7 +15,7 @@ PROSE = frozenset({"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "o
 """Elements of rendered text and its formulas."""
 
 VIEW = PROSE | {
-    "div", "section", "details", "summary", "dl", "dt", "dd", "button", "input", "label", "textarea", "select",
+    "div", "section", "dl", "dt", "dd", "button", "input", "label", "textarea", "select",
     "option", "ins", "del", "form", "fieldset", "legend", "tfoot", "rp", "img",
 }  # fmt: skip
 """Elements of views."""
@@ -93,7 +92,7 @@ def _is_allowed_in_text(name: str, value: str) -> bool:
     if name in _VALUES:
         return _VALUES[name].fullmatch(value) is not None
     if name == "onclick":
-        return value == copy_script(ENGLISH)
+        return value == copy_script()
     if name == "data-act":  # what a click does
         return _PLANTED not in value
     if name.startswith("data-"):

@@ -48,7 +48,7 @@ def recording(name: str = "1", question: str = QUESTION, **run: Any) -> tuple[He
     tables["texts"] = texts
     tables["runs"][0] |= {"question": question, **run}
     tables["messages"][0]["content"] = question
-    named = RunRows(f"{rows.run_id}-{name}", rows.schema, {table: tuple(found) for table, found in tables.items()})
+    named = RunRows(f"{rows.run_id}-{name}", {table: tuple(found) for table, found in tables.items()})
     return head_of(named), named
 
 
@@ -62,4 +62,4 @@ def with_row(rows: RunRows, table: str, place: int = -1, **columns: Any) -> RunR
     changed = list(rows[table])
     row = {**changed[place], **columns}
     changed[place] = {name: value for name, value in row.items() if value is not ...}
-    return RunRows(rows.run_id, rows.schema, {**rows.tables, table: tuple(changed)})
+    return RunRows(rows.run_id, {**rows.tables, table: tuple(changed)})

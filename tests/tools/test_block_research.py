@@ -9,7 +9,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.edits import (
+from artifactflow_nb.plugins.projects.access import (
+    RESEARCH_AUTHOR,
+    add_research_blocks,
+    is_grounded,
+    require_grounding,
+    research_phase,
+    title_from_query,
+)
+from artifactflow_nb.plugins.projects.edits import (
     BlockEdit,
     BlockPosition,
     NewBlock,
@@ -21,16 +29,8 @@ from artifactflow_nb.core.document.edits import (
     rename_block,
     write_block,
 )
-from artifactflow_nb.core.document.project import ProjectInfo, ProjectTemplate
-from artifactflow_nb.core.document.tree import Block, BlockTree, validate_block_name
-from artifactflow_nb.flows.compose.access import (
-    RESEARCH_AUTHOR,
-    add_research_blocks,
-    is_grounded,
-    require_grounding,
-    research_phase,
-    title_from_query,
-)
+from artifactflow_nb.plugins.projects.project import ProjectInfo, ProjectTemplate
+from artifactflow_nb.plugins.projects.tree import Block, BlockTree, validate_block_name
 from artifactflow_nb.store.artifacts import USER
 
 PHASES = ("plan", "research", "write")
@@ -102,7 +102,7 @@ def test_every_query_gives_a_valid_name(query: str) -> None:
 )
 def test_phase_of_a_report(phases: list[Any], now: str, where: str) -> None:
     """The current phase if it is a research phase or there is none; else the first research phase."""
-    head = ProjectInfo.create("P", ProjectTemplate.model_validate({"name": "t", "phases": phases})).with_phase(now)
+    head = ProjectInfo.create("P", ProjectTemplate.model_validate({"name": "t", "phases": phases})).advanced(now)
     assert research_phase(head) == where
 
 

@@ -3,13 +3,16 @@
 import random
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
+from support.cpu_time import check_linear
 from support.pdf import pdf
+from support.word import paragraph, word_file
 
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.sources.formats.charset import decode_body
-from artifactflow_nb.sources.formats.html import strip_markup
+from artifactflow_nb.sources.formats.html import read_page, read_plain_page, strip_markup
 from artifactflow_nb.tools.web.fetch import WebText, extract_text, is_readable
 from artifactflow_nb.tools.web.http import HttpResponse
 
@@ -119,6 +122,28 @@ def test_strip_markup_removes_scripts_and_overlong_tags():
     assert strip_markup("1 < 2 " + "words " * 3000) == "1 < 2 " + "words " * 3000
 
 
+@pytest.mark.parametrize("reader", [read_page, read_plain_page])
+@pytest.mark.parametrize("piece", ["<a href=x>", "<a href=https://e.org/>b", "</a", "</b ", "<div>", "<td>x", "&amp"])
+def test_page_of_many_equal_parts_takes_linear_time(reader: Callable[[str], object], piece: str):
+    """Links, sections, instructions and tags that are not closed, however many."""
+
+    def seconds(size: int) -> float:
+        start = time.process_time()
+        reader(piece * size * 4)
+        return time.process_time() - start
+
+    check_linear(seconds)
+
+
+def test_text_after_what_html_counts_as_comments_remains():
+    """Sections, instructions and end tags without a name end at the next angle bracket."""
+    assert [strip_markup(f"a{mark * 1000}") for mark in ("<![CDATA[", "<?", "</", "<!--")] == ["a"] * 4
+    assert strip_markup("a<![CDATA[x]]>b<?xml version='1.0'?>c</ d>e</p>f") == "abce</p>f"
+    assert read_page("<p>The <a href=x>ferry</a> <a href='https://e.org/f'>costs</a> <b>4</b>.</p>").text.strip() == (
+        "The ferry [costs](https://e.org/f) **4**."
+    )
+
+
 # --- character sets ------------------------------------------------------------------------------------------------
 
 
@@ -142,6 +167,9 @@ def test_strip_markup_removes_scripts_and_overlong_tags():
         ("é".encode(), "no such set", "é"),
         ("é".encode(), "hex", "é"),
         ("é".encode(), "\0", "é"),
+        ("größer".encode(), "iso-8859-1", "größer"),
+        ('<?xml version="1.0" encoding="utf-8"?><p>größer'.encode("cp1252"), "", None),
+        ("größer und älter, ".encode() + b"\xe9", "", "größer und älter, \ufffd"),
         *(
             (text.encode(codec), "", text)
             for codec, text in [
@@ -153,10 +181,24 @@ def test_strip_markup_removes_scripts_and_overlong_tags():
                 ("euc_kr", "여객선 요금은 네 크로네이고 자전거는 두 크로네입니다."),
                 ("cp1251", "Проезд на пароме стоит четыре кроны."),
                 ("koi8-r", "Проезд на пароме стоит четыре кроны."),
+                ("cp1251", "Всеки човек има право на образование."),
                 ("cp1253", "Το εισιτήριο του πλοίου κοστίζει τέσσερις κορώνες."),
                 ("cp1252", "Die Überfahrt kostet vier Kronen – „größere“ Räder zwei mehr."),
                 ("cp1252", "El niño comió piñas en la mañana"),
                 ("cp1252", "10 °C ± 2, x² + y³ = 5 µm"),
+                ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy."),
+                ("iso8859_2", "Żółw ciągnął sieć po łące."),
+                ("cp1254", "Balıkçılar sabah erkenden göle ağ çeker, ördek şişer."),
+                ("cp1257", "Šešių žuvų žvejai ąžuolų ūkyje ėjo."),
+                ("koi8_u", "Їжак їв гриби під ялиною біля озера."),
+                ("cp866", "Цапля стоит в воде и ждёт мелкую рыбу."),
+                ("cp1255", "האנפה עומדת במים רדודים ומחכה לדגים."),
+                ("cp1256", "يقف مالك الحزين في المياه الضحلة وينتظر."),
+                ("tis_620", "นกกระสายืนอยู่ในน้ำตื้นรอปลาเล็ก"),
+                ("mac_roman", "Le café de Zürich était fermé"),
+                ("utf-16-le", "Herons wait"),
+                ("utf-16-be", "Die Fähre ruht.\nIm Winter."),
+                ("utf-32-le", "湖水 上涨"),
             ]
         ),
     ],
@@ -164,7 +206,7 @@ def test_strip_markup_removes_scripts_and_overlong_tags():
 def test_bytes_are_decoded_by_their_declared_charset(data: bytes, charset: str, text: str | None):
     """Byte order mark, header, page and detection apply in this order; unsuitable character sets are skipped."""
     if text is None:
-        assert decode_body(data, charset).endswith("渡")
+        assert decode_body(data, charset).endswith(("渡", "größer"))
     else:
         assert decode_body(data, charset) == text
 
@@ -221,7 +263,7 @@ def test_pdf_is_read_up_to_the_time_limit():
     ("data", "truncated", "message"),
     [
         (b"%PDF-1.4 nonsense", False, "cannot be read"),
-        (b"", False, "cannot be read"),
+        (b"", False, "no readable text"),
         (pdf("page"), True, "too large"),
         (pdf(), False, "cannot be read"),
         (pdf(""), False, "no readable text"),
@@ -237,18 +279,42 @@ def test_unreadable_pdf_is_an_error(data: bytes, truncated: bool, message: str):
 # --- types and libraries -------------------------------------------------------------------------------------------
 
 
-def test_text_media_types_are_readable():
-    """Pages, text, Markdown, JSON, XML and PDF are readable; images and programs are not."""
+def test_media_types_that_may_be_text_are_readable():
+    """Servers declare many types for PDF, CSV and pages; pictures, sounds, fonts and archives are never text."""
     yes = ["text/html", "application/xhtml+xml", "text/plain", "text/markdown", "application/json", "text/xml"]
     yes += ["application/xml", "application/pdf", "application/ld+json", "application/rss+xml", ""]
-    no = ["image/png", "image/svg+xml", "application/zip", "application/octet-stream", "text/css", "video/mp4"]
+    yes += ["text/csv", "application/octet-stream", "application/vnd.ms-excel", "binary/octet-stream"]
+    no = ["image/png", "image/svg+xml", "application/zip", "video/mp4"]
     assert [is_readable(kind) for kind in yes + no] == [True] * len(yes) + [False] * len(no)
 
 
-@pytest.mark.parametrize(("module", "media_type"), [("trafilatura", "text/html"), ("pypdfium2", "application/pdf")])
-def test_missing_library_names_the_install_command(monkeypatch: pytest.MonkeyPatch, module: str, media_type: str):
+CSV = b"lake,depth\nAlder,42\n"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "body", "text"),
+    [
+        ("text/html", pdf("First page"), "First page"),
+        ("application/octet-stream", pdf("First page"), "First page"),
+        ("text/plain; odd", b"\n" + pdf("First page"), "First page"),
+        ("application/octet-stream", CSV, CSV.decode()),
+        ("application/vnd.ms-excel", CSV, CSV.decode()),
+        ("text/html", CSV, CSV.decode()),
+        ("application/pdf", b"<!DOCTYPE html><body><p>Log in first.</p>", "Log in first."),
+        ("text/plain", b"<?xml version='1.0'?><!-- x --><html><body><p>Fares rose.</p>", "Fares rose."),
+        ("application/octet-stream", word_file(paragraph("Fares fell.")), "Fares fell."),
+        ("text/plain", "Grüße".encode("utf-16-le"), "Grüße"),
+    ],
+)
+def test_content_decides_how_a_body_is_read(media_type: str, body: bytes, text: str):
+    """PDF, CSV, pages and Word documents are read whatever type the server declares."""
+    assert extract_text(HttpResponse("https://e.org/a", 200, media_type, "", body), 10).text == text
+
+
+@pytest.mark.parametrize(("module", "body"), [("trafilatura", b"<p>words"), ("pypdfium2", b"%PDF-1.4")])
+def test_missing_library_names_the_install_command(monkeypatch: pytest.MonkeyPatch, module: str, body: bytes):
     """Without the extra, a page or a PDF raises an error with the command; plain text is read."""
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ToolError, match=r"^Reading a \w+ needs .*: pip install 'artifactflow-nb\[web\]'$"):
-        extract_text(HttpResponse("https://e.org/", 200, media_type, "", b"<p>words"), 10)
+        extract_text(HttpResponse("https://e.org/", 200, "text/html", "", body), 10)
     assert extract_text(HttpResponse("https://e.org/", 200, "text/plain", "", b"words"), 10).text == "words"

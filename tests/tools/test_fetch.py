@@ -13,6 +13,7 @@ from pathlib import Path
 
 import brotli as brotli_library
 import pytest
+from support.proxy_server import ProxyServer
 from support.web_server import Reply, WebRequest, WebServer, redirect
 
 from artifactflow_nb.errors import ToolError, UsageError
@@ -336,7 +337,7 @@ async def test_undecodable_body_is_an_error(body: bytes, coding: str, message: s
     assert message in page.error
 
 
-@pytest.mark.parametrize("media_type", ["image/png", "application/zip", "video/mp4", "application/octet-stream", "x"])
+@pytest.mark.parametrize("media_type", ["image/png", "application/zip", "video/mp4"])
 async def test_unreadable_media_type_is_refused_by_name(media_type: str):
     """The error names the type, and the body is not read."""
     with WebServer({"/": Reply(b"word " * 2000, endless=True, content_type=media_type)}) as server:
@@ -369,7 +370,7 @@ async def test_bytes_without_a_type_are_not_read_as_text():
     with WebServer({"/": Reply(b"\x89PNG\0\0\0", content_type=None)}) as server:
         page = await fetch(server, "/")
     assert page.error is not None
-    assert "cannot be read as text" in page.error
+    assert "is binary, not text" in page.error
 
 
 async def test_text_extraction_times_out():
@@ -482,7 +483,7 @@ async def test_redirect_of_a_post_is_not_followed():
     """Body and headers of a request are not sent to another address."""
     with WebServer({"/": redirect("/other"), "/other": Reply(b"x")}) as server:
         client = HttpClient(RequestGuard([server.host]))
-        with pytest.raises(ToolError, match="redirects its POST requests to /other"):
+        with pytest.raises(ToolError, match="redirects POST requests to /other"):
             await client.send(HttpRequest(server.url(), "POST", {"Authorization": "Bearer k"}, b"{}"))
     assert [request.path for request in server.requests] == ["/"]
 
@@ -491,3 +492,83 @@ def test_invalid_allowed_host_is_a_usage_error():
     """The fetcher rejects an entry that is not a host."""
     with pytest.raises(UsageError, match="allowed_hosts"):
         Fetcher(["http://wiki"])
+
+
+# --- behind a proxy --------------------------------------------------------------------------------------------------
+
+
+async def test_proxy_resolves_what_this_machine_cannot(certificate: tuple[Path, Path]):
+    """Http and https go through the proxy, by name, with its login; the certificate is checked against the name."""
+    chain, key = certificate
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serving.load_cert_chain(chain, key)
+    trusting = ssl.create_default_context(cafile=chain)
+    with (
+        WebServer({"/a": Reply(PAGE, content_type=HTML)}) as plain,
+        WebServer({"/": Reply(b"safe")}, tls=serving) as tls,
+    ):
+        ports = {"papers.iana.org": plain.port, "pages.iana.org": tls.port}
+        with ProxyServer(ports, login="me:s3cret-word") as proxy:
+            address = proxy.url.replace("://", "://me:s3cret-word@")
+            fetcher = Fetcher(resolver=Answers([]), ssl_context=trusting, proxy=address)
+            pages = await fetcher.fetch_all(["http://papers.iana.org/a?q=1", "https://pages.iana.org/"])
+    assert [page.error for page in pages] == [None, None]
+    assert "A ticket costs 4 crowns." in pages[0].text
+    assert pages[1].text == "safe"
+    assert sorted(proxy.heads) == ["CONNECT pages.iana.org:443", "GET http://papers.iana.org:80/a?q=1"]
+    assert plain.requests[0].headers["host"] == "papers.iana.org"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/",
+        "http://10.0.0.7/",
+        "http://[::1]/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://0x7f000001/",
+        "http://localhost/",
+        "http://router.local/",
+        "http://papers.iana.org:8080/",
+        "http://me:pw@papers.iana.org/",
+    ],
+)
+async def test_guard_comes_before_the_proxy(url: str):
+    """What is no public address is refused, and the proxy gets no request."""
+    with ProxyServer({}) as proxy:
+        page = await Fetcher(resolver=Answers([]), proxy=proxy.url).fetch(url)
+    assert page.error
+    assert proxy.connections == 0
+
+
+async def test_private_answer_and_redirect_are_refused_before_the_proxy():
+    """A name that leads to a local network here is refused, and so is a redirect that the proxy brings."""
+    with WebServer({"/": redirect("http://192.168.0.1/")}) as server, ProxyServer({"a.iana.org": server.port}) as proxy:
+        inside = await Fetcher(resolver=Answers(["10.1.2.3"]), proxy=proxy.url).fetch("http://a.iana.org/")
+        assert (proxy.connections, "a private network" in (inside.error or "")) == (0, True)
+        onward = await Fetcher(resolver=Answers([]), proxy=proxy.url).fetch("http://a.iana.org/")
+    assert "192.168.0.1 is a private network" in (onward.error or "")
+    assert proxy.heads == ["GET http://a.iana.org:80/"]
+
+
+async def test_allowed_local_host_is_reached_without_the_proxy():
+    """A host of a local network that the person allows is no matter of the proxy."""
+    with WebServer({"/": Reply(b"wiki")}) as server, ProxyServer({}) as proxy:
+        page = await Fetcher([server.host], proxy=proxy.url).fetch(server.url("/"))
+    assert (page.text, proxy.connections) == ("wiki", 0)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_error_behind_a_proxy_names_it_without_its_password(scheme: str):
+    """A refused login, a name that the proxy does not know, and a proxy that is not there."""
+    with ProxyServer({}, login="me:right") as proxy:
+        address = proxy.url.replace("://", "://me:wrong-word@")
+        refused = await Fetcher(resolver=Answers([]), proxy=address).fetch(f"{scheme}://papers.iana.org/")
+    with ProxyServer({}) as open_proxy:
+        unknown = await Fetcher(resolver=Answers([]), proxy=open_proxy.url).fetch(f"{scheme}://papers.iana.org/")
+    gone = await Fetcher(resolver=Answers([]), proxy=address).fetch(f"{scheme}://papers.iana.org/")
+    for page, server, reason in ((refused, proxy, "407"), (unknown, open_proxy, "502"), (gone, proxy, "connect")):
+        error = page.error or ""
+        assert f"The proxy {server.url} " in error or f"through the proxy {server.url}" in error
+        assert reason in error
+        assert "wrong-word" not in error

@@ -7,9 +7,11 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from support.proxy_server import ProxyServer
 from support.web_server import Reply, WebRequest, WebServer
 
 import artifactflow_nb as af
+from artifactflow_nb.engine.factories import known_values, make_search
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.sources.citations import SearchHit
@@ -61,7 +63,11 @@ CROSSREF = {
                 "abstract": "<jats:p>Ferries are <jats:italic>slow</jats:italic>.</jats:p>",
                 "updated-by": [{"type": "retraction", "DOI": "10.1/r"}],
             },
-            {"DOI": "10.1/b", "issued": {"date-parts": [[None]]}},
+            {
+                "DOI": "10.1/b",
+                "issued": {"date-parts": [[None]]},
+                "update-to": [{"type": "retraction", "DOI": "10.1/a(1)"}],  # a notice is not retracted itself
+            },
         ]
     },
 }
@@ -311,7 +317,7 @@ def test_several_engines_are_passed_by_name_and_as_objects(tmp_path: Path):
         ("bing", "one or several of 'local', 'searxng'"),
         (["local", "openalex"], "search is 'openalex': set OPENALEX_API_KEY or pass openalex_key= too"),
         ("brave", "set BRAVE_API_KEY or pass brave_key="),
-        (["local", 3], "search is 3; pass a name, or an object"),
+        (["local", 3], "search is 3; pass a name or an object"),
     ],
 )
 def test_engine_that_cannot_be_used_is_refused_at_once(
@@ -322,3 +328,29 @@ def test_engine_that_cannot_be_used_is_refused_at_once(
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UsageError, match=message):
         af.Workbench(data_dir=tmp_path, search=search)  # type: ignore[arg-type]
+
+
+# --- behind a proxy --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["crossref", "openalex", "tavily", "searxng"])
+async def test_setting_proxy_holds_for_searches(name: str, monkeypatch: pytest.MonkeyPatch):
+    """The engine that the settings make sends its requests through `AF_PROXY`; none goes another way."""
+    with ProxyServer({}, login="me:s3cret-word") as proxy:
+        monkeypatch.setenv("AF_PROXY", proxy.url.replace("://", "://me:s3cret-word@"))
+        keys = {"openalex_key": KEY, "tavily_key": KEY, "searxng_url": "https://search.iana.org"}
+        settings = af.Settings.load(search=name, **keys)
+        with pytest.raises(ToolError, match=f"through the proxy {proxy.url}: 502") as failed:
+            await make_search(name, settings).search("ferry", 5)
+    assert [head.partition(" ")[0] for head in proxy.heads] == ["CONNECT"]
+    assert "s3cret-word" not in str(failed.value) + repr(settings) + settings.model_dump_json()
+    assert {"s3cret-word", "me:s3cret-word"} <= known_values(settings, {}, ())
+
+
+async def test_search_service_answers_through_a_proxy():
+    """A service is found by its name at the proxy, and its hits are those of a direct request."""
+    with serve("crossref") as server, ProxyServer({"api.iana.org": server.port}) as proxy:
+        service = ServiceSearch(SERVICES["crossref"], ServiceAccess(proxy=proxy.url), base_url="http://api.iana.org")
+        through = await service.search("q", 5)
+        direct = await engine("crossref", server).search("q", 5)
+    assert through == direct != []

@@ -137,7 +137,7 @@ def test_approval_for_good_holds_only_in_its_own_store(tmp_path: Path, two_hosts
     with fetching(tmp_path / "played", model, two_hosts, replay=cassette, mode="auto") as wb:
         played = wb.ask("What is the fare?").wait()
         assert played.approve(scope="always").wait().response == "Done."
-        assert wb.runs_df()["mode"].tolist() == ["auto"]
+        assert wb.runs_df(columns="mode")["mode"].tolist() == ["auto"]
         assert wb.ask("And tomorrow?").wait().status == "waiting"
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, assert_type
 
 import pandas as pd
+from matplotlib.axes import Axes
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis.compare.comparison import Comparison, StepDiff
-from artifactflow_nb.analysis.plots.chart import Chart
 from artifactflow_nb.core.approvals import RequestKind, Scope
 from artifactflow_nb.core.clock_ids import Clock, Ids
 from artifactflow_nb.core.events import ExecutionMetrics
@@ -19,14 +19,15 @@ from artifactflow_nb.engine.folder_file import TrustedFolder
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, ModelEvent, ModelRequest
 from artifactflow_nb.notebook.artifact import ArtifactDiff, ArtifactHandle, Artifacts, Versions
-from artifactflow_nb.notebook.block import BlockHandle, Blocks
 from artifactflow_nb.notebook.citation import Citation
 from artifactflow_nb.notebook.lists import ConversationHandle, EventList, RequestList, RunList, StepList
-from artifactflow_nb.notebook.project import PhaseChange, Project
-from artifactflow_nb.notebook.project_resources import Dimensions, Personas, Skills
 from artifactflow_nb.notebook.refreshed_run import RefreshedRun
 from artifactflow_nb.notebook.run import Markdown
 from artifactflow_nb.notebook.sealed_run import SealedRun
+from artifactflow_nb.plugins.projects.block import BlockHandle, Blocks
+from artifactflow_nb.plugins.projects.handle import Project
+from artifactflow_nb.plugins.projects.project import PhaseChange
+from artifactflow_nb.plugins.projects.resource_lists import Dimensions, Personas, Skills
 from artifactflow_nb.sources.changes import SourceChange
 from artifactflow_nb.sources.values import IndexingResult
 from artifactflow_nb.sources.vector_search import EmbeddingForecast
@@ -71,7 +72,7 @@ async def runs(wb: af.Workbench) -> None:
     assert_type(run.fork(3, tool_result="Nothing."), af.Run)
     assert_type(run.cancel(), af.Run)
     assert_type(run.resume(), af.Run)
-    assert_type(run.view(), Panel)
+    assert_type(run.panel, Panel)
     assert_type(run.seal("report.afrun"), Path)
     assert_type(run.to_notebook("report.ipynb"), Path)
     assert_type(wb.regenerate(run), af.Run)
@@ -97,13 +98,14 @@ def approvals(wb: af.Workbench, run: af.Run) -> None:
     assert_type(run.instruct("Do this instead."), af.Run)
     assert_type(run.answer("The second one."), af.Run)
     assert_type(run.approve(scope="always"), af.Run)
-    assert_type(wb.answer(request.id, "The second one."), af.Run)
     assert_type(wb.withdraw("example.org"), int)
     assert_type(request.hosts, tuple[str, ...])
     assert_type(wb.ask("Why?", clarify="always"), af.Run)
     assert_type(run.outcome, Literal["answered", "partly", "not_in_sources"] | None)
     af.Workbench(approvals=af.Reviewer(model="m", rules="Letters only."), clarify="never", prompt_cache=True)
+    assert_type(request.advice, str)
     assert_type(wb.approve(request.id), af.Run)
+    assert_type(wb.answer(request.id, "The second one."), af.Run)
     assert_type(af.Decision(approved=True).scope, Scope)
     af.Workbench(approvals=lambda request: "approve" if request.tool == "create_artifact" else "ask")
 
@@ -163,7 +165,7 @@ def projects(wb: af.Workbench) -> None:
     assert_type(project.personas, Personas)
     assert_type(project.skills, Skills)
     assert_type(project.dimensions, Dimensions)
-    assert_type(project.graph(), Chart)
+    assert_type(project.graph(), Axes)
     assert_type(project.board(), Panel)
     assert_type(project.to_docx(), Path)
 
@@ -196,12 +198,12 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.columns_df(), pd.DataFrame)
     assert_type(wb.query("SELECT 1"), pd.DataFrame)
     assert_type(af.cassette_df("runs.jsonl"), pd.DataFrame)
-    assert_type(af.plot_timeline(wb.llm_calls_df(), wb.tool_calls_df()), Chart)
-    assert_type(af.plot_tokens(wb.llm_calls_df()), Chart)
-    assert_type(af.plot_tokens_over_time(wb.llm_calls_df()), Chart)
-    assert_type(af.plot_latency(wb.llm_calls_df()), Chart)
-    assert_type(af.plot_cost(wb.llm_calls_df()), Chart)
-    assert_type(af.plot_evaluations(wb.evaluations_df()), Chart)
+    assert_type(af.plots.timeline(wb.llm_calls_df(), wb.tool_calls_df()), Axes)
+    assert_type(af.plots.tokens(wb.llm_calls_df()), Axes)
+    assert_type(af.plots.tokens_over_time(wb.llm_calls_df()), Axes)
+    assert_type(af.plots.latency(wb.llm_calls_df()), Axes)
+    assert_type(af.plots.cost(wb.llm_calls_df()), Axes)
+    assert_type(af.plots.evaluations(wb.evaluations_df()), Axes)
 
 
 def recordings(run: af.Run) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from artifactflow_nb.core.approvals import Decision
-from artifactflow_nb.core.language import ENGLISH, texts_in
+from artifactflow_nb.core.language import agent_label, in_language, tool_label
 from artifactflow_nb.core.text.comparison import fenced_diff
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.errors import FormError, UsageError
@@ -39,7 +39,7 @@ def question(**changes: Any) -> TranscriptRequest:
 
 
 def card(**changes: Any) -> Node:
-    return approval_card(question(**changes), send, MarkdownRenderer().html, ENGLISH)
+    return approval_card(question(**changes), send, MarkdownRenderer().html)
 
 
 def decide(values: Any = None, **payload: Any) -> Decision:
@@ -70,11 +70,10 @@ def test_fields_have_labels_in_words() -> None:
         return ""
 
     request = question(tool="post", params={"urls": [], "reply_to": "", "items": []})
-    labels = [
-        [field["label"] for field in approval_card(request, post, str, texts).data["fields"]]
-        for texts in (ENGLISH, texts_in("zh"))
-    ]
-    assert labels == [["addresses", "reply to", "items"], ["网址", "reply to", "items"]]
+    for language, addresses in (("en", "addresses"), ("zh", "网址")):
+        with in_language(language):
+            fields = approval_card(request, post, str).data["fields"]
+        assert [field["label"] for field in fields] == [addresses, "reply to", "items"]
 
 
 def test_card_names_the_possible_outcomes() -> None:
@@ -96,7 +95,7 @@ def test_plans_and_edits_use_approval_card(kind: str) -> None:
     pending_request = question(
         kind=kind, tool="plan_create", title="A plan of two steps", preview="1. Search\n2. Write"
     )
-    node = approval_card(pending_request, None, MarkdownRenderer().html, ENGLISH)
+    node = approval_card(pending_request, None, MarkdownRenderer().html)
     assert "<ol>" in node.html
     assert (node.kind, node.data["fields"], node.data["answer"]) == ("approval", [], "Instruct instead")
     assert read_decision({"choice": "instruct", "note": "Search first."}, pending_request, None).replaces_call
@@ -109,7 +108,7 @@ def test_plan_steps_are_editable_in_card() -> None:
         kind="plan", tool="plan_create", title="agent wants to carry out a plan: The <plan>", params=params
     )
     pending_request.preview = "1. **Find**\n2. **Compare** (with web_fetch)"
-    node = approval_card(pending_request, plan_create, MarkdownRenderer().html, ENGLISH)
+    node = approval_card(pending_request, plan_create, MarkdownRenderer().html)
     assert "<dt>" not in node.html
     assert node.data["edit"] == "Edit the plan"
     title, steps = node.data["fields"]
@@ -126,15 +125,13 @@ def test_plan_steps_are_editable_in_card() -> None:
         True
     )
     pending_request.title = "agent wants to carry out a plan: The …"
-    assert "<dt>Title</dt>" in approval_card(pending_request, plan_create, str, ENGLISH).html
+    assert "<dt>Title</dt>" in approval_card(pending_request, plan_create, str).html
 
 
 def test_tools_of_steps_are_chosen_from_those_of_the_executor() -> None:
     """The form of a plan offers the known tools for each step, and for a new one."""
     request = question(kind="plan", tool="plan_create", params={"title": "T", "steps": [{"title": "Find"}]})
-    node = approval_card(
-        request, with_step_tools(plan_create, ("web_search", "web_fetch", "report_failure")), str, ENGLISH
-    )
+    node = approval_card(request, with_step_tools(plan_create, ("web_search", "web_fetch", "report_failure")), str)
     _title, steps = node.data["fields"]
     for fields in (*steps["items"], steps["blank"]):
         assert {field["name"]: field.get("choices") for field in fields}["tools"] == ["web_search", "web_fetch"]
@@ -142,7 +139,7 @@ def test_tools_of_steps_are_chosen_from_those_of_the_executor() -> None:
 
 def test_call_of_unregistered_tool_is_not_editable() -> None:
     """A workbench that does not know the tool shows the question without a form, and refuses edited parameters."""
-    assert approval_card(question(), None, str, ENGLISH).data["fields"] == []
+    assert approval_card(question(), None, str).data["fields"] == []
     with pytest.raises(UsageError, match="'send' is not registered here"):
         read_decision({"choice": "approve", "params": {"to": "Bob"}}, question(), None)
 
@@ -150,9 +147,15 @@ def test_call_of_unregistered_tool_is_not_editable() -> None:
 @pytest.mark.parametrize(
     ("tool_name", "params", "sentence"),
     [
-        ("web_fetch", {"urls": ["https://python.org/a", "https://python.org/b"]}, "Read 2 web pages from python.org"),
-        ("web_fetch", {"urls": ["https://a.org", "https://b.org"]}, "Read 2 web pages from a.org and 1 other site"),
-        ("web_search", {"query": "backups"}, "Search the web for “backups”"),
+        ("web_fetch", {"urls": ["https://python.org/a", "https://python.org/b"]}, "Read 2 pages of python.org"),
+        ("web_fetch", {"urls": ["https://a.org", "https://b.org"]}, "Read 2 pages of a.org and 1 other site"),
+        ("web_fetch", {"urls": ["local:a/b", "local:a/c"]}, "Read 2 of your sources"),
+        (
+            "web_fetch",
+            {"urls": ["local:a/b", "https://example.org/", "local:a/c"]},
+            "Read 1 page of example.org and 2 of your sources",
+        ),
+        ("web_search", {"query": "backups"}, "Search for “backups”"),
         ("create_artifact", {"id": "notes", "title": "My notes"}, "Write “My notes”"),
         ("rewrite_artifact", {"id": "notes"}, "Rewrite “notes”"),
         ("send", PARAMS, "Run “send”: Ada"),
@@ -166,11 +169,11 @@ def test_card_says_what_will_happen(tool_name: str, params: dict[str, Any], sent
     assert f"<strong>{sentence}</strong>" in node.html
     assert (
         re.sub("<span title[^>]*>|</span>", "", node.html).count(
-            f'<p class="af-quiet">{ENGLISH.tool(tool_name).capitalize()} · lead agent</p>'
+            f'<p class="af-quiet">{tool_label(tool_name).capitalize()} · lead agent</p>'
         )
         == 1
     )
-    has_tooltip = ENGLISH.tool(tool_name) != tool_name.replace("_", " ")
+    has_tooltip = tool_label(tool_name) != tool_name.replace("_", " ")
     assert (f'<span title="{tool_name}">' in node.html) == has_tooltip
 
 
@@ -207,8 +210,8 @@ def test_diff_preview_marks_changed_words_of_a_paragraph() -> None:
     diff = fenced_diff(old, new, "The wells of Tai (version 2)", "The wells of Tai as proposed")
     html = card(tool="update_artifact", params={"id": "research_report", "old": old, "new": new}, preview=diff).html
     ends = "In short: nitrate fell. ", ": no source covers winter.\n"
-    assert f"<del>-{ends[0]}<mark>One</mark> open <mark>question</mark>{ends[1]}</del>" in html
-    assert f"<ins>+{ends[0]}<mark>Two</mark> open <mark>questions</mark>{ends[1]}</ins>" in html
+    assert f"<del>-{ends[0]}<mark>One </mark>open <mark>question</mark>{ends[1]}</del>" in html
+    assert f"<ins>+{ends[0]}<mark>Two </mark>open <mark>questions</mark>{ends[1]}</ins>" in html
     assert "Change a passage of “The wells of Tai”" in html
     assert "no line feed" not in html
     with_feed = card(preview=fenced_diff("a b", "a c\n", "x (version 1)", "x as proposed")).html
@@ -220,9 +223,9 @@ def test_question_is_plain_text_outside_its_card() -> None:
     text = r"As $\mathrm{NO_3^-}$ or as **nitrogen** (`N`), a < b?"
     request = question(kind="question", tool="ask_person", tool_call_id="call-1", title=text, params={"question": text})
     plain = "As NO_3^- or as nitrogen (N), a < b?"
-    assert request_sentence(request, ENGLISH) == plain
+    assert request_sentence(request) == plain
     assert call_subject(TranscriptCall("call-1", "ask_person", {"question": text}, request=request)) == plain
-    node = approval_card(request, None, MarkdownRenderer().html, ENGLISH)
+    node = approval_card(request, None, MarkdownRenderer().html)
     assert node.data["title"] == plain
     assert "<strong>nitrogen</strong>" in node.html
 
@@ -301,11 +304,12 @@ def test_question_has_emphasis_and_is_asked_by_its_agent() -> None:
     """Markdown in the line of a question is rendered; not the tool but the agent asks, in both languages."""
     fields = {"kind": "question", "tool": "ask_person", "agent": "lead_agent", "title": "By *order* or size?"}
     request = question(**fields, params={"question": fields["title"]})
-    node = approval_card(request, None, MarkdownRenderer().html, ENGLISH)
+    node = approval_card(request, None, MarkdownRenderer().html)
     assert "<strong>By <em>order</em> or size?</strong>" in node.html
-    assert request_source(request, ENGLISH) == ENGLISH.agent("lead_agent")
-    assert request_source(request, texts_in("zh")) == texts_in("zh").agent("lead_agent")
-    several = approval_card(replace(request, params={"question": "One\n\nTwo"}), None, MarkdownRenderer().html, ENGLISH)
+    assert request_source(request) == agent_label("lead_agent")
+    with in_language("zh"):
+        assert request_source(request) == "主智能体"
+    several = approval_card(replace(request, params={"question": "One\n\nTwo"}), None, MarkdownRenderer().html)
     assert "<strong>One" in several.html
 
 
@@ -315,7 +319,7 @@ def test_question_card_has_choices_and_no_approval() -> None:
     request = question(
         kind="question", tool="ask_person", title="City or", params=params, allowed=("instructed", "denied")
     )
-    node = approval_card(request, None, MarkdownRenderer().html, ENGLISH)
+    node = approval_card(request, None, MarkdownRenderer().html)
     assert node.data["choices"] == ["City", HOSTILE]
     assert "City or state? &lt;img" in node.html
     assert "<script" not in node.html

@@ -14,7 +14,7 @@ from support.replies import by_agent, call, plan, report
 
 import artifactflow_nb as af
 from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
-from artifactflow_nb.widgets.page.panel import _NoScreen
+from artifactflow_nb.widgets.page.stream import PageStream
 
 FIRST = "# Report\n\nOne is *here*.\n"
 SECOND = "# Report\n\nTwo is *here*.\n"
@@ -170,9 +170,9 @@ def test_versions_are_shown_compared_and_restored(written: Any) -> None:
     assert "an earlier version" in page.text
     assert "One is" in page.html["text-rendered"]
     page.press("Compare version 2 with version 1")
-    assert "<del>Two</del>" in page.html["text-changes"]
+    assert "<del>Two </del>" in page.html["text-changes"]
     page.submit("compare_form", before="v1, created by lead agent", after="v2, changed by user")
-    assert "<del>One</del>" in page.html["text-changes"]
+    assert "<del>One </del>" in page.html["text-changes"]
     page.press("Side by side")
     assert "af-diff-side-by-side" in page.html["text-changes"]
     page.submit("compare_form", before="the version before it", after="v3, changed by user")
@@ -317,7 +317,7 @@ def test_hostile_texts_stay_text(workbench: Any) -> None:
     page = show(wb)
     for look in ("Rendered", "Raw", "Changes", "Side by side"):
         page.press(look)
-        shown = [*page.html.values(), page.view.saved_output()["text/html"], page.view.saved_output()["text/markdown"]]
+        shown = [*page.html.values(), page.view.saved_output()["text/html"]]
         for saved_form in shown:
             assert not re.search(r"<(img|script|b )", saved_form)
             assert set(re.findall(r"<(\w+)[^>]*\sdata-act=", saved_form)) <= {"button"}
@@ -330,11 +330,11 @@ def test_saved_output_has_texts_and_versions(written: Any) -> None:
     panel = show(wb, dated=False)
     saved_form = panel.view.saved_output()
     assert saved_form["text/plain"] == "Artifacts: Write <b>it</b>.\n  research_report v2: Report"
-    for html in (saved_form["text/html"], saved_form["text/markdown"]):
-        assert "<button" not in html
-        assert "version 2 · changed by user" in html
-        assert "created by lead agent" in html
-        assert "UTC" not in html
+    html = saved_form["text/html"]
+    assert "<button" not in html
+    assert "version 2 · changed by user" in html
+    assert "created by lead agent" in html
+    assert "UTC" not in html
     assert "Two is <em>here</em>." in saved_form["text/html"]
     assert "2 versions" in saved_form["text/html"]
 
@@ -373,7 +373,7 @@ def test_large_text_does_not_block_the_loop(workbench: Any) -> None:
     async def share_of_loop() -> float:
         panel = ArtifactPanel(wb._thread)
         of_loop, of_all = time.thread_time(), time.process_time()
-        await panel.open(_NoScreen())
+        await panel.open(PageStream(panel, lambda _message: None))
         assert "Paragraph 999" in panel.saved_output()["text/html"]
         panel.close()
         return (time.thread_time() - of_loop) / (time.process_time() - of_all)

@@ -16,7 +16,7 @@ from widgets.test_board import Shown, WaitingModel, board, names, show, state
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.plugins.projects.handle import Project
 from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
 from artifactflow_nb.widgets.page import poll as watch
 
@@ -365,10 +365,10 @@ def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> No
     project.add("A", "One.")
     run = wb.ask("Change it.", project=project).wait(20)
     page = show(project)
-    assert "<ins>+Two" in page.html[f"approval-{open_request(page)}"]
+    assert "<ins>+<mark>Two</mark>." in page.html[f"approval-{open_request(page)}"]
     output = project.board().saved_output()
     assert "A decision is needed: wb.pending() shows the buttons" in output["text/plain"]
-    assert "+Two" in output["text/html"]
+    assert "+<mark>Two</mark>." in output["text/html"]
     assert "data-act" not in output["text/html"]
     page.do("decide", {"request": open_request(page), "choice": "approve", "params": None})
     run.wait(20)

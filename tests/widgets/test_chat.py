@@ -486,13 +486,13 @@ def test_plain_text_escapes_control_characters(chat: Open) -> None:
 
 
 def test_saved_chat_is_readable_without_kernel(chat: Open) -> None:
-    """All saved formats have every question with its answer, and no buttons."""
+    """Both saved forms have every question with its answer, and no buttons."""
     _, page = chat(["**One.**", "Two."])
     ask(page, "First <b>?", "One.")
     ask(page, "Second?", "Two.")
     page.until(lambda: page.saved_outputs and "Two." in page.saved_outputs[-1]["text/plain"])
     saved_form = page.saved_outputs[-1]
-    for media_type in ("text/plain", "text/markdown", "text/html"):
+    for media_type in ("text/plain", "text/html"):
         assert all(text in saved_form[media_type] for text in ("Second?", "One.", "Two."))
     assert "<button" not in saved_form["text/html"]
     assert "data-act" not in saved_form["text/html"]
@@ -500,14 +500,13 @@ def test_saved_chat_is_readable_without_kernel(chat: Open) -> None:
 
 
 def test_single_view_offers_regenerate(chat: Open) -> None:
-    """`run.view()` shows one question with its buttons, and no form for the next."""
+    """`run.panel` shows one question with its buttons, and no form for the next."""
     wb, page = chat(["One.", "Uno."])
     ask(page, "First?", "One.")
     run = wb.run(wb.runs_df()["run_id"][0])
-    view = run.view()
+    view = run.panel
     assert repr(view).endswith("One.\n\nThis answer names no source.")
-    assert "One." in view._repr_markdown_()
-    assert "One." in view._repr_html_()
+    assert "One." in view.saved_output()["text/html"]
     _, alone = chat(conversation=run.conversation_id, single_message_id=run.message_id)
     assert not any(data.get("act") == "send" for data in alone.data.values())
     alone.press("Regenerate: ask this again, as another version")

@@ -62,7 +62,6 @@ def test_each_call_has_row_and_folded_prompt(tmp_path: Path) -> None:
     assert "[user]\nWhat is it?\n\n[reply]\n" in page
     assert "[result]\nFound it." in page
     assert "agent_name: search_agent" in page
-    assert "<details>" in debug._repr_markdown_()
 
 
 def test_calls_of_plan_follow_creating_call(tmp_path: Path) -> None:
@@ -150,7 +149,7 @@ def test_display_is_updated_in_kernel(tmp_path: Path) -> None:
     first, last = outputs[0]["content"]["data"], outputs[-1]["content"]["data"]
     assert first["text/plain"].startswith("Calls: none yet")
     assert last["text/plain"].startswith("Calls: 1 model call, 0 tool calls")
-    assert set(last) == {"text/plain", "text/markdown", "text/html"}
+    assert set(last) == {"text/plain", "text/html"}
     assert "[reply]\nYes." in last["text/html"]
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.pages import ShownView, place_nodes
+from support.pages import ShownView, place_nodes, visible_text
 
 import artifactflow_nb as af
 from artifactflow_nb.widgets.chat.view import ChatView
@@ -22,7 +22,10 @@ READING = af.ToolCall("web_fetch", {"urls": [MISSING]})
 
 def ask(tmp_path: Path, *replies: object, **options: object) -> tuple[af.Workbench, af.Run]:
     model = af.ScriptedModel([*replies])  # type: ignore[list-item]
+    folder = options.pop("setup", None)
     wb = af.Workbench(model=model, data_dir=tmp_path, **{"approvals": "approve", "interactive": False, **options})  # type: ignore[arg-type]
+    if isinstance(folder, Path):
+        wb.add_sources(folder)
     return wb, wb.ask("Is it so?").wait(20)
 
 
@@ -45,10 +48,9 @@ def test_failed_reading_is_visible_without_opening(tmp_path: Path) -> None:
         assert ">reading failed</span>" in lines["agent"]
         assert "af-failed" in lines["call"]
         assert "missing" in lines["call"].split("af-out")[1]
-        saved = saved_run(run._client)
-        for form in ("text/html", "text/markdown"):
-            assert "2 tool calls · 1 failed call" in saved[form]
-            assert "reading failed" in saved[form]
+        saved = saved_run(run._client)["text/html"]
+        assert "2 tool calls · 1 failed call" in saved
+        assert "reading failed" in saved
         chat = ShownView(wb._thread, ChatView(wb._thread, run.conversation_id))
         chat.until(lambda: any("1 failed call<" in html for html in chat.html.values()))
         home = ShownView(wb._thread, HomeView(wb._thread))
@@ -63,7 +65,19 @@ def test_agent_with_a_successful_call_has_no_warning(tmp_path: Path) -> None:
     wb, run = ask(tmp_path, delegation, READING, search, "I found it.", "It is.")
     with wb:
         assert "af-warning" not in summaries(run)["agent"]
-        assert "1 failed call" in saved_run(run._client)["text/markdown"]
+        assert "1 failed call" in saved_run(run._client)["text/html"]
+
+
+def test_reading_that_failed_in_part_says_how_much_was_read(tmp_path: Path) -> None:
+    """It is amber at the call and at its agent, since neither failed as a whole."""
+    (tmp_path / "notes.md").write_text("# Notes\n\nIt is so.", encoding="utf-8")
+    reading = replace(READING, params={"urls": [MISSING, "local:notes.md#notes", "local:missing/too"]})
+    wb, run = ask(tmp_path / "data", DELEGATION, reading, "I read one.", "It is.", setup=tmp_path / "notes.md")
+    with wb:
+        for line in summaries(run).values():
+            assert "af-warning" in line
+            assert ">1 of 3 read</span>" in line
+        assert "failed call" not in visible_text(saved_run(run._client)["text/html"])
 
 
 def test_denied_call_is_no_failure(tmp_path: Path) -> None:
@@ -71,8 +85,11 @@ def test_denied_call_is_no_failure(tmp_path: Path) -> None:
     reading = replace(READING, params={"urls": ["https://docs.python.org/3/"]})
     wb, run = ask(tmp_path, DELEGATION, reading, "I may not.", "Nobody knows.", approvals="deny")
     with wb:
-        assert ">denied</span>" in summaries(run)["agent"]
-        assert "failed" not in saved_run(run._client)["text/markdown"].split("Completed")[1].split("\n")[0]
+        lines = summaries(run)
+        assert ">denied</span>" in lines["agent"]
+        assert "af-denied" in lines["call"]
+        assert "af-failed" not in lines["call"]
+        assert "failed call" not in visible_text(saved_run(run._client)["text/html"])
         assert "failed" not in ShownView(wb._thread, HomeView(wb._thread)).html["run-table"]
 
 
@@ -113,4 +130,4 @@ def test_exports_say_which_share_was_not_read(tmp_path: Path) -> None:
         for path in (conversation.to_markdown(tmp_path), conversation.to_html(tmp_path)):
             assert path.read_text().count(sentence) == 1  # after the answer, for it and its reports together
         assert run.artifacts["found"].to_html(tmp_path).read_text().count(sentence) == 1
-        assert sentence in saved_run(run._client)["text/markdown"]
+        assert sentence in saved_run(run._client)["text/html"]

@@ -4,13 +4,13 @@ import re
 
 from support.played_runs import PlayedRun, Script
 
-from artifactflow_nb.core.language import ENGLISH
+from artifactflow_nb.core.language import NAMES
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
+from artifactflow_nb.plugins.projects.spec import COMPOSE_FLOW
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.lead import call_subagent
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, usage_by_agent
-from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.labels import reasoning_label, summary_line, tokens_label
 from artifactflow_nb.widgets.run.parts import TranscriptTokens
 from artifactflow_nb.widgets.run.render import RunRenderer
@@ -37,7 +37,7 @@ def played(*costs: float | None) -> RunTranscript:
 
 def rows(transcripts: list[RunTranscript]) -> list[list[str]]:
     """The rows of the table below its head, as text."""
-    found = re.findall("<tr>(.*?)</tr>", metrics_table(usage_by_agent(transcripts), ENGLISH))[1:]
+    found = re.findall("<tr>(.*?)</tr>", metrics_table(usage_by_agent(transcripts)))[1:]
     return [re.findall("<t[hd][^>]*>(.*?)</t[hd]>", row) for row in found]
 
 
@@ -60,17 +60,17 @@ def test_unknown_cost_is_not_zero() -> None:
 def test_summary_contains_cost() -> None:
     """The summary has time, tokens and cost; without metrics only reproducible counts."""
     run = played(0.25, 0.5, 0.125)
-    assert " · 3,060 tokens · 0.875 USD · 3 model calls · 1 tool call" in summary_line(run, ENGLISH)
-    assert summary_line(run, ENGLISH, with_metrics=False) == "3 model calls · 1 tool call"
+    assert " · 3,060 tokens · 0.875 USD · 3 model calls · 1 tool call" in summary_line(run)
+    assert summary_line(run, with_metrics=False) == "3 model calls · 1 tool call"
 
 
 def test_gauge_shows_share_of_limit() -> None:
     """Length and text show the share of the limit, at most 100 percent; there is no gauge before the first prompt."""
-    gauge = context_gauge({"chars": 20_000, "limit_chars": 80_000}, ENGLISH)
+    gauge = context_gauge({"chars": 20_000, "limit_chars": 80_000})
     assert "width: 25%" in gauge
     assert "context 20,000 of 80,000 characters" in gauge
-    assert "width: 100%" in context_gauge({"chars": 90_000, "limit_chars": 80_000}, ENGLISH)
-    assert context_gauge({}, ENGLISH) == ""
+    assert "width: 100%" in context_gauge({"chars": 90_000, "limit_chars": 80_000})
+    assert context_gauge({}) == ""
 
 
 def fold(script: Script) -> RunTranscript:
@@ -86,25 +86,25 @@ def test_tokens_of_a_running_call_are_estimated() -> None:
     script = Script()
     for kind, delta in (("reasoning", "x" * 100), ("answer", "y" * 100)):
         script.add("llm_chunk", job_id="main", call_id="llm-1", kind=kind, delta=delta)
-    assert tokens_label(fold(script).totals_with_subruns.tokens, ENGLISH) == "about 50 tokens"
-    assert tokens_label(TranscriptTokens(10_392, True), ENGLISH) == "about 10,400 tokens"
+    assert tokens_label(fold(script).totals_with_subruns.tokens) == "about 50 tokens"
+    assert tokens_label(TranscriptTokens(10_392, True)) == "about 10,400 tokens"
     usage = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
     script.add("llm_complete", job_id="main", call_id="llm-1", text="y" * 100, reasoning="", token_usage=usage)
-    assert tokens_label(fold(script).totals.tokens, ENGLISH) == "120 tokens"
+    assert tokens_label(fold(script).totals.tokens) == "120 tokens"
     script.add("llm_complete", job_id="main", call_id="llm-2", text="", token_usage=usage | {"estimated": True})
-    assert tokens_label(fold(script).totals.tokens, ENGLISH) == "about 240 tokens"
+    assert tokens_label(fold(script).totals.tokens) == "about 240 tokens"
 
 
 def test_reasoning_has_its_time() -> None:
     """The label is `Thinking` until the first piece of the reply; the stored time replaces that of the pieces."""
     script = Script()
     script.add("llm_chunk", job_id="main", call_id="llm-1", kind="reasoning", delta="Because")
-    assert reasoning_label(fold(script).lead_job.turns[0], ENGLISH, is_over=False) == "Thinking"
+    assert reasoning_label(fold(script).lead_job.turns[0], is_over=False) == "Thinking"
     script.add("llm_chunk", job_id="main", call_id="llm-1", kind="answer", delta="So.")
-    assert reasoning_label(fold(script).lead_job.turns[0], ENGLISH, is_over=False) == "Thought for 100 ms"
+    assert reasoning_label(fold(script).lead_job.turns[0], is_over=False) == "Thought for 100 ms"
     more = {"text": "So.", "reasoning": "Because", "reasoning_ms": 3210.0, "token_usage": {"total_tokens": 1}}
     script.add("llm_complete", job_id="main", call_id="llm-1", **more)
-    assert reasoning_label(fold(script).lead_job.turns[0], ENGLISH, is_over=True) == "Thought for 3 s"
+    assert reasoning_label(fold(script).lead_job.turns[0], is_over=True) == "Thought for 3 s"
 
 
 def test_job_line_says_its_activity_in_words() -> None:
@@ -142,8 +142,8 @@ def test_job_line_says_its_activity_in_words() -> None:
 def test_activities_and_sentences_are_those_of_tools_that_exist() -> None:
     """No text about a tool is for a name that no built-in tool has."""
     tools = [*ARTIFACT_TOOLS, web_fetch, web_search, call_subagent]
-    tools += [tool for flow in BUILT_IN_FLOWS.values() for tool in flow.all_tools]
-    assert labels._ACTIVITIES.keys() | labels._SENTENCES.keys() <= {tool.name for tool in tools}
+    tools += [tool for flow in (*BUILT_IN_FLOWS.values(), COMPOSE_FLOW) for tool in flow.all_tools]
+    assert NAMES["activity"].keys() | NAMES["sentence"].keys() <= {tool.name for tool in tools}
 
 
 def test_run_with_earlier_ones_shows_the_time_that_is_left() -> None:

@@ -176,8 +176,11 @@ def test_home_lists_more_conversations_on_demand(tmp_path: Path) -> None:
         for number in range(7):
             wb.ask(f"Question {number}?").wait()
         page = shown(wb)
-        assert "Question 2?" in page.html["conversation-list"]
-        assert "Question 1?" not in page.html["conversation-list"]
-        page.press("Show more conversations")
-        page.until(lambda: "Question 0?" in page.html["conversation-list"])
-        assert "Show more conversations" not in page.buttons
+        assert "Question 2?" in page.html["list"]
+        assert "Question 1?" not in page.html["list"]
+        page.press("Show more")
+        page.until(lambda: "Question 0?" in page.html["list"])
+        assert "Show more" not in page.buttons
+        page.submit("search", words="question 3")
+        assert page.html["list"].count("<li>") == 1
+        assert "Question 3?" in page.html["list"]

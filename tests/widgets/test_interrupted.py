@@ -10,13 +10,13 @@ import pytest
 from support.pages import ShownView
 
 import artifactflow_nb as af
-from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
 from artifactflow_nb.widgets.page.view import View
 from artifactflow_nb.widgets.run import saved as frozen
+from artifactflow_nb.widgets.run.saved import hint_for_status
 from artifactflow_nb.widgets.run.view import RunView
 from artifactflow_nb.widgets.timeline import TimelineView
 
@@ -37,7 +37,7 @@ wb = af.Workbench(model=af.ScriptedModel(["I ponder." + call]), data_dir=sys.arg
 wb.register_tool(ponder)
 print(wb.ask("What then?").wait().run_id)
 """
-HINT = ENGLISH("interrupted_hint")
+HINT = "Interrupted: its process has ended. run.resume() continues it."
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_polling_detects_dead_process(tmp_path: Path) -> None:
         with af.Workbench(model=ScriptedModel([]), data_dir=folder) as wb:
             page = ShownView(wb._thread, views(wb)["chat"])
             assert "Running" in page.text
-            assert ENGLISH("still_running") in page.view.saved_output()["text/html"]
+            assert hint_for_status("running") in page.view.saved_output()["text/html"]
             driving.kill()
             page.until(lambda: HINT in page.text)
             page.until(lambda: page.saved_outputs and HINT in page.saved_outputs[-1]["text/html"])

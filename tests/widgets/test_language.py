@@ -1,28 +1,22 @@
 """The language of the interface: complete tables, and boards and cards in one language."""
 
 import re
-import socket
-from collections import Counter
 from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
-from string import Formatter
 
 import pytest
-from conftest import OpenEngine, OpenWorkbench
+from conftest import OpenWorkbench
+from support.charts import drawn_texts
 from support.pages import ShownView
 from support.replies import by_agent, call
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import ApprovalRequest
-from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block, configure_block, move_block
-from artifactflow_nb.core.document.tree import BlockTree
-from artifactflow_nb.core.language import ENGLISH, ERROR_TEXTS, OTHER_ERRORS, TABLES, texts_in
-from artifactflow_nb.core.language.page import PAGE_TEXTS
-from artifactflow_nb.errors import Conflict, NotFound, UsageError
+from artifactflow_nb.core.language import in_language, tool_label
+from artifactflow_nb.core.text.format import translate_count, translate_duration
+from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, plan_decide, with_step_tools
-from artifactflow_nb.models.openai.errors import Endpoint
-from artifactflow_nb.widgets.board.view import BoardView
+from artifactflow_nb.plugins.projects.board import BoardView
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
 from artifactflow_nb.widgets.home.view import HomeView
@@ -33,65 +27,7 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.saved import saved_run
 from artifactflow_nb.widgets.timeline import TimelineView
 
-PACKAGE = Path(af.__file__).parent
-LANGUAGE = PACKAGE / "core/language"
-ALL_TEXTS = {key: pair for table in TABLES for key, pair in table.items()}
-SAME_IN_BOTH = {"page_item", "diff_unchanged"}
-"""Texts that only place others next to each other."""
 HAN = re.compile("[一-鿿]")
-CHINESE = texts_in("zh")
-
-
-def parts(text: str) -> Counter[str]:
-    return Counter(name for _, name, _, _ in Formatter().parse(text) if name)
-
-
-@pytest.mark.parametrize("key", ALL_TEXTS)
-def test_text_is_complete_in_both_languages(key: str) -> None:
-    """No text is empty, both have the same parts to fill in, and each is in its language."""
-    english, chinese = ALL_TEXTS[key]
-    assert english.strip()
-    assert chinese.strip()
-    assert parts(english) == parts(chinese)
-    assert not HAN.search(english)
-    if re.search("[A-Za-z]", re.sub(r"\{\w+\}", "", english)) and key not in {"page_language", "page_form_of"}:
-        assert HAN.search(chinese), f"{key} has no Chinese text"
-        assert english != chinese
-    elif key not in SAME_IN_BOTH:
-        assert re.search(r"[^\x00-\x7f]|^zh$", chinese), f"{key} has no Chinese punctuation"
-
-
-def test_every_text_has_one_table_and_is_used() -> None:
-    """A key is in one table, and occurs in the code: whole, or by the part before what completes it."""
-    assert sum(map(len, TABLES)) == len(ALL_TEXTS)
-    python = "\n".join(path.read_text("utf-8") for path in PACKAGE.rglob("*.py") if path.parent != LANGUAGE)
-    pages = [*(PACKAGE / "widgets/static").glob("*.js"), *(PACKAGE / "server/static").glob("*.[jh]*")]
-    scripts = "\n".join(path.read_text("utf-8") for path in pages)
-    python += (LANGUAGE / "__init__.py").read_text("utf-8")
-    prefixes = tuple(re.findall(r"""\bf["'](\w+_)\{""", python))
-    named = set(re.findall(r"""["'](\w+)["']""", python))
-    assert [
-        key for key in ALL_TEXTS if key not in named and not key.startswith(prefixes) and key not in PAGE_TEXTS
-    ] == []
-    in_scripts = set(re.findall(r'["$](page_\w+)', scripts))
-    assert in_scripts <= PAGE_TEXTS.keys()
-    assert PAGE_TEXTS.keys() - in_scripts - named == set()
-
-
-async def test_built_in_tools_and_agents_have_names_for_readers(open_engine: OpenEngine) -> None:
-    """Views name them in words of their language, and every tool is offered to an agent."""
-    engine = await open_engine()
-    agents = {name: agent for flow in engine.flows for name, agent in engine._agents.agents_of_flow(flow).items()}
-    tools = {tool.name for tool in engine.tools}
-    assert [name for name in tools if f"tool_{name}" not in ALL_TEXTS] == []
-    assert [name for name in agents if f"agent_{name}" not in ALL_TEXTS] == []
-    assert tools - {name for agent in agents.values() for name in agent.tool_names} == set()
-
-
-def test_unknown_text_says_where_texts_belong() -> None:
-    """A key without a text names the folder of the tables."""
-    with pytest.raises(KeyError, match="no text 'run_table': a table in core/language must have it"):
-        ENGLISH("run_table")
 
 
 def test_unknown_language_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +101,8 @@ def test_board_is_in_one_language(workbench: OpenWorkbench, language: str) -> No
     def do(act: str, **args: object) -> None:
         result = page.do(act, args)
         sentence = " ".join(result["errors"].values()) or result["message"]
-        seen.extend(words_of_page(page) + visible_words(sentence))
+        is_error_of_an_edit = result["failed"] and sentence.startswith("There is ")  # such errors are English
+        seen.extend(words_of_page(page) + ([] if is_error_of_an_edit else visible_words(sentence)))
 
     do("open", block=ids[method])
     do("look", look="changes")
@@ -189,7 +126,7 @@ def test_board_is_in_one_language(workbench: OpenWorkbench, language: str) -> No
     do("save", form="md")
     do("delete", block=ids[gauges], seen=[[], []])
     do("bring_back", block=ids[gauges])
-    saved = page.view.saved_output()
+    saved = page.saved_output()
     seen += visible_words(saved["text/html"]) + visible_words(saved["text/plain"])
     if language == "en":
         assert [word for word in seen if HAN.fullmatch(word) or "_" in word] == []
@@ -208,6 +145,7 @@ OWN_NAMES = {
 """Names of code, keys, models and agents, and the details of spans, which the store has."""
 
 
+@pytest.mark.usefixtures("figures")
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbench, language: str) -> None:
     """Lists, forms, menus, confirmations, comparisons and tables have no word of the other language, live and saved."""
@@ -218,11 +156,12 @@ def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbenc
 
     def shown(view: View, *acts: tuple[str, dict[str, object]]) -> None:
         page = ShownView(thread, view)
-        seen.extend(words_of_page(page) + visible_words(view.label))
+        seen.extend(words_of_page(page) + visible_words(page.label))
         for act, args in acts:
             result = page.do(act, args)
-            seen.extend(words_of_page(page) + visible_words(" ".join(result["errors"].values()) or result["message"]))
-        saved = page.view.saved_output()["text/html"]
+            message = "" if result["failed"] else result["message"]  # errors are English, but for those of fields
+            seen.extend(words_of_page(page) + visible_words(" ".join(result["errors"].values()) or message))
+        saved = page.saved_output()["text/html"]
         seen.extend(visible_words(re.sub("<code.*?</code>|<svg.*?</svg>|<img.*?>", "", saved, flags=re.DOTALL)))
 
     shown(HomeView(thread), ("connect", {}), ("list_models", {"values": {"key_name": "NOT SET"}}))
@@ -244,12 +183,12 @@ def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbenc
     shown(TreeView(thread), ("rename_ask", chosen), ("delete_ask", chosen), ("activate", message))
     timeline = ShownView(thread, TimelineView(first._client))
     calls = wb.llm_calls_df(first)
-    charts = (
-        *(af.plot_timeline(calls, wb.tool_calls_df()[:0]), af.plot_latency(calls, wb.tool_calls_df())),
-        *(plot(calls) for plot in (af.plot_tokens, af.plot_tokens_over_time, af.plot_cost)),
-        *(plot(calls[:0]) for plot in (af.plot_timeline, af.plot_latency, af.plot_tokens, af.plot_cost)),
+    plots = (
+        *(af.plots.timeline(calls, wb.tool_calls_df()[:0]), af.plots.latency(calls, wb.tool_calls_df())),
+        *(plot(calls) for plot in (af.plots.tokens, af.plots.tokens_over_time, af.plots.cost)),
+        *(plot(calls[:0]) for plot in (af.plots.timeline, af.plots.latency, af.plots.tokens, af.plots.cost)),
     )
-    drawings = [part for chart in charts for part in (chart.svg, chart.title, chart.description, *chart.notes)]
+    drawings = [text for plot in plots for text in (*drawn_texts(plot), af.plots.alt_text(plot))]
     seen += visible_words(" ".join([*timeline.html.values(), *drawings]))
     if language == "en":
         assert [word for word in seen if HAN.fullmatch(word)] == []
@@ -269,7 +208,8 @@ def test_plan_card_is_in_one_language(workbench: OpenWorkbench, language: str) -
     run = wb.ask(title, flow="plan").wait(10)
     [request] = run.pending
     tool = with_step_tools(plan_create, ("web_search", "web_fetch"))
-    card = approval_card(TranscriptRequest.from_stored(request), tool, str, texts_in(language))
+    with in_language(language):
+        card = approval_card(TranscriptRequest.from_stored(request), tool, str)
     seen = visible_words(card.html) + visible_words(" ".join(labels_of(dict(card.data))))
     seen += visible_words(re.sub("<code>.*?</code>", "", saved_run(run._client)["text/html"]))
     run.approve()
@@ -294,79 +234,41 @@ def test_revision_names_its_decision_in_words() -> None:
         "1. x\n\nOf these 12 steps at most 3 can be carried out.", tool_call_id="tc-1",
     )  # fmt: skip
     tool = with_step_tools(plan_decide, ("web_search", "web_fetch"))
-    card = approval_card(TranscriptRequest.from_stored(request), tool, str, CHINESE)
+    with in_language("zh"):
+        card = approval_card(TranscriptRequest.from_stored(request), tool, str)
     assert "以上 12 个步骤中，最多只能执行 3 个。" in card.html
-    assert "读取网页" in card.html
+    assert "读取" in card.html
     decision, _reason, steps = card.data["fields"]
     assert decision["choices"] == ["continue", "retry", "revise", "finish"]
     assert decision["choiceNames"] == ["继续下一步", "重试失败的步骤", "修改后续步骤", "就此结束计划"]
     tools = steps["blank"][-1]
-    assert (tools["choices"], tools["choiceNames"]) == (["web_search", "web_fetch"], ["网页搜索", "读取网页"])
+    assert (tools["choices"], tools["choiceNames"]) == (["web_search", "web_fetch"], ["搜索", "读取"])
     assert not {word for word in visible_words(card.html) if not HAN.fullmatch(word)}
 
 
-def caused_errors() -> Iterator[Exception]:
-    """The errors of edits that a reader can cause on a board."""
-    tree = BlockTree((), ("one", "two"))
-    for name, position, settings in (
-        ("A", BlockPosition("one"), {}), ("G", BlockPosition("one"), {"is_group": True}),
-        ("H", BlockPosition("one", "g"), {"is_group": True}), ("B", BlockPosition("one"), {"depends_on": ["G"]}),
-    ):  # fmt: skip
-        tree = tree.with_blocks(add_block(tree, NewBlock(name, position, settings)))
-    edits = (
-        lambda: add_block(tree, NewBlock("A", BlockPosition("one"), {})),
-        lambda: add_block(tree, NewBlock("H", BlockPosition("one", "g"), {})),
-        lambda: move_block(tree, "g", BlockPosition(parent="h")),
-        lambda: configure_block(tree, "a", {"depends_on": ["A"]}),
-        lambda: move_block(tree, "b", BlockPosition(parent="g")),
-        lambda: configure_block(tree, "none", {}),
-        lambda: move_block(tree, "a", BlockPosition("two", before="b")),
-    )
-    for edit in edits:
-        try:
-            edit()
-        except UsageError as error:
-            yield error
-        else:
-            raise AssertionError("There is no error.")
-
-
-def test_errors_of_edits_are_translated() -> None:
-    """Each has a translation of its own; an error without one gets that of its kind, and English stays as it is."""
-    for error in caused_errors():
-        translated = CHINESE.error(str(error), type(error).__name__)
-        assert translated.endswith("。")
-        assert translated not in OTHER_ERRORS.values(), str(error)
-        assert ENGLISH.error(str(error), "UsageError") == str(error)
-    assert CHINESE.error("Something else.", NotFound.__name__) == "该内容已不存在。"
-    assert CHINESE.error("Something else.", Conflict.__name__) == "内容刚被修改，请查看后重试。"
-    assert CHINESE.error("已经翻译。", "UsageError") == "已经翻译。"
-    assert all(text.endswith("。") for text in [*ERROR_TEXTS.values(), *OTHER_ERRORS.values()])
-
-
-def test_messages_of_endpoints_are_translated_around_their_own_words() -> None:
-    """The endpoint's own message is unchanged; the sentence around it and the advice are Chinese."""
-    endpoint = Endpoint("http://host:1/v1", "", offers_tools=True)
-    errors = [endpoint.status_error(status, {"message": "Oh no"}, {}) for status in (401, 404, 413, 429, 500)]
-    errors += [endpoint.stream_error({"message": "Oh no"}), endpoint.stall_error(60)]
-    causes = ConnectionRefusedError(), socket.gaierror(), TimeoutError(), OSError("reset")
-    errors += [endpoint.transport_error(cause, 30) for cause in causes]
-    for error in errors:
-        translated = CHINESE.notice(str(error))
-        own = re.sub(r"http://host:1/v1|host:1|Oh no|reset|xml|[A-Z]+_[A-Z_]+|tokens?|/v1", "", translated)
-        assert not re.search("[A-Za-z]", own), translated
-        assert ("Oh no" in str(error)) == ("Oh no" in translated)
-        assert ENGLISH.notice(str(error)) == str(error)
+def test_errors_stay_english(workbench: OpenWorkbench) -> None:
+    """The errors of an edit and of an endpoint are the sentences that a search engine knows."""
+    project = workbench(language="zh").project("海面", template="paper")
+    project.add("目的", phase="question")
+    page = ShownView(project._thread, BoardView(project._thread, project.conversation_id))
+    page.do("add_ask", {"phase": "question"})
+    place = next(iter(page.data["form-add"]["fields"][1]["choices"]))
+    result = page.do("add", {"values": {"name": "目的", "where": place, "kind": "", "text": ""}})
+    assert result["message"].startswith("There is already a block '目的'")
 
 
 def test_numbers_and_times_have_words() -> None:
-    assert (ENGLISH.count(1, "n_blocks"), CHINESE.count(1200, "n_blocks")) == ("1 block", "1,200 个内容块")
-    assert [CHINESE.duration(ms) for ms in (340, 12_300, 125_000, 11_220_000)] == [
-        "340 毫秒", "12.3 秒", "2 分 05 秒", "3 小时 07 分",
-    ]  # fmt: skip
-    assert CHINESE.tool("my_own_tool") == "my own tool"
+    """Nouns have a plural in English and a counter in Chinese; times have units."""
+    assert (translate_count(1, "block"), translate_count(1200, "branch")) == ("1 block", "1,200 branches")
+    with in_language("zh"):
+        assert translate_count(1200, "block") == "1,200 个内容块"
+        assert [translate_duration(ms) for ms in (340, 12_300, 125_000, 11_220_000)] == [
+            "340 毫秒", "12.3 秒", "2 分 05 秒", "3 小时 07 分",
+        ]  # fmt: skip
+        assert tool_label("my_own_tool") == "my own tool"
 
 
+@pytest.mark.usefixtures("figures")
 def test_graph_grades_and_list_of_conversations_are_chinese(workbench: OpenWorkbench) -> None:
     """The outputs for a project and for the store have no English words except names."""
     wb = workbench(language="zh")
@@ -375,7 +277,8 @@ def test_graph_grades_and_list_of_conversations_are_chinese(workbench: OpenWorkb
     project.add("目标", "速度。", phase="question", need_review=True)
     project.add("数据", depends_on=["目标"])
     graph = project.graph()
-    assert graph.description == "2 个内容块，分 2 列，均在其依赖项右侧。 待撰写：数据。"
-    assert "草稿、待审阅" in graph.svg
+    assert af.plots.alt_text(graph).endswith("2 个内容块，分 2 列，均在其依赖项右侧。 待撰写：数据。")
+    assert "草稿、待审阅" in drawn_texts(graph)
     assert "最近提问" in repr(wb.conversations())
-    assert af.plot_evaluations(wb.evaluations_df()).description == "此表中没有评分。可用 project.evaluate() 评分。"
+    text = af.plots.alt_text(af.plots.evaluations(wb.evaluations_df()))
+    assert text.endswith("此表中没有评分。可用 project.evaluate() 评分。")

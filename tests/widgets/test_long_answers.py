@@ -81,7 +81,7 @@ def test_every_output_links_to_full_answer(workbench: OpenWorkbench, tmp_path: P
     live = ShownView(wb._thread, RunView(run._client))
     chat = ShownView(wb._thread, ChatView(wb._thread, run.conversation_id))
     bundle = saved_run(run._client)
-    shown = ["".join(live.html.values()), "".join(chat.html.values()), *bundle.values(), run.response._repr_markdown_()]
+    shown = ["".join(live.html.values()), "".join(chat.html.values()), *bundle.values(), run.response._repr_html_()]
     for form in shown:
         assert "more characters" in form
         assert "run.response" in form
@@ -89,7 +89,7 @@ def test_every_output_links_to_full_answer(workbench: OpenWorkbench, tmp_path: P
         assert "Paragraph 1001 says" not in form
     panel = ShownView(wb._thread, ArtifactPanel(wb._thread, run.conversation_id, run.message_id, with_dates=False))
     handle = run.artifacts["research_report"]
-    for form in ("".join(panel.html.values()), handle._repr_html_(), handle._repr_markdown_()):
+    for form in ("".join(panel.html.values()), handle._repr_html_()):
         assert "more characters. The whole text is in the store, and exports write it." in form
         assert "Paragraph 1001 says" not in form
 

@@ -4,11 +4,11 @@ import re
 from typing import Any
 
 import pytest
+from support.pages import visible_text
 from support.played_runs import PlayedRun, Script
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.errors import FormError
 from artifactflow_nb.widgets.chat.metrics import usage_by_agent
 from artifactflow_nb.widgets.page.saved import saved_html
@@ -86,7 +86,7 @@ def test_replies_of_nodes_have_node_names(script: Script) -> None:
     texts = re.sub("<[^>]*>|\\s+", " ", shown)
     assert re.search("Left, right, judge .*Left .*It won't.*Right .*It will.*Count.*Perhaps", texts)
     assert shown.count('class="af-who"') == 2
-    assert steps(fold(script.events), ENGLISH) == "3 agents · 1 tool call"
+    assert steps(fold(script.events)) == "3 agents · 1 tool call"
 
 
 def test_stored_and_live_nodes_are_equal(script: Script) -> None:
@@ -149,7 +149,7 @@ def test_text_approved_later_is_displayed_once(script: Script) -> None:
 def test_answer_to_node_is_not_a_failure(script: Script) -> None:
     """The row shows the question and its answer; only a denial is marked as failed."""
     ask(script)
-    assert announcement(fold(script.events), ENGLISH) == "publish asks: Publish it?"
+    assert announcement(fold(script.events)) == "publish asks: Publish it?"
     payload = {"id": "req-1", "approved": False, "decided_by": "user"}
     script.add("permission_result", "publish", "publish", **payload, decision="instructed", instruction="On Friday.")
     transcript = fold(script.events)
@@ -180,8 +180,8 @@ def test_tool_with_helper_shows_parameters_and_agents(script: Script) -> None:
         assert '<span class="af-name">Ask helper</span> <span class="af-arg">Paris?</span>' in shown
         assert "scout · 0 tool calls" in shown
         assert "<p></p>" not in shown
-    markdown = saved_transcript(fold(script.events), RunRenderer(run), run.run_id)["text/markdown"]
-    assert "Ask helper Paris?" in markdown
+    saved = saved_transcript(fold(script.events), RunRenderer(run), run.run_id)["text/html"]
+    assert "Ask helper Paris?" in visible_text(saved)
 
 
 def test_run_without_steps_has_no_fold(script: Script) -> None:
@@ -197,14 +197,14 @@ def test_run_without_steps_has_no_fold(script: Script) -> None:
 
 def test_card_of_node_has_fields_for_values() -> None:
     """Without a signature the type of each value selects its field, and the card names the node once."""
-    node = approval_card(question(), None, str, ENGLISH)
+    node = approval_card(question(), None, str)
     kinds = {field["name"]: field["kind"] for field in node.data["fields"]}
     assert kinds == {
         "to": "text", "copies": "integer", "cc": "list", "meta": "json", "urgent": "checkbox", "note": "json"
     }  # fmt: skip
     assert (node.data["answer"], node.data["answerField"], node.data["note"]) == ("Answer", "Your answer", "Note")
     assert node.html.count(">Publish<") == 1
-    assert approval_card(question(params={}), None, str, ENGLISH).data["fields"] == []
+    assert approval_card(question(params={}), None, str).data["fields"] == []
 
 
 def test_decision_contains_edited_values_of_node() -> None:

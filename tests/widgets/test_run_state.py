@@ -1,18 +1,24 @@
 """A run says what it waits for, what was refused, and how often the model was asked."""
 
 import re
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from support.gated_model import GatedModel
-from support.pages import ShownView
+from support.pages import ShownView, place_nodes
+from support.played_runs import PlayedRun, Script
 from support.replies import call, report
 
 import artifactflow_nb as af
-from artifactflow_nb.core.language import ENGLISH
+from artifactflow_nb.widgets.home.view import HomeView
 from artifactflow_nb.widgets.page.elements import params_html
-from artifactflow_nb.widgets.run.labels import preparing_label
-from artifactflow_nb.widgets.run.parts import TranscriptTurn
+from artifactflow_nb.widgets.run.labels import preparing_label, tokens_label
+from artifactflow_nb.widgets.run.parts import TranscriptTokens, TranscriptTurn
+from artifactflow_nb.widgets.run.render import RunRenderer
+from artifactflow_nb.widgets.run.saved import saved_run
+from artifactflow_nb.widgets.run.transcript import RunTranscript
 from artifactflow_nb.widgets.run.view import RunView
 from artifactflow_nb.widgets.timeline import TimelineView
 
@@ -43,11 +49,34 @@ def test_written_artifact_is_named_by_its_title() -> None:
     """While the model writes an artifact, its title is shown and not the tool; of any other call only the tool."""
     turn = TranscriptTurn("call-1")
     turn.reply.append_call("create_artifact", '{"id": "r", ')
-    assert preparing_label(turn, ENGLISH) == "Writing a text, 12 characters"
+    assert preparing_label(turn) == "Writing a text, 12 characters"
     turn.reply.append_call("create_artifact", '"title": "Sea level", "content": "It')
-    assert preparing_label(turn, ENGLISH) == "Writing “Sea level”, 48 characters"
+    assert preparing_label(turn) == "Writing “Sea level”, 48 characters"
     turn.reply.append_call("web_search", "{")
-    assert preparing_label(turn, ENGLISH) == "Preparing “web search”, 49 characters"
+    assert preparing_label(turn) == "Writing a search, 49 characters"
+
+
+@pytest.mark.parametrize(
+    ("agents", "label"),
+    [
+        ([], "Handing out 1 task"),
+        (["search_agent"], "Handing out 1 search"),
+        (["search_agent"] * 3, "Handing out 3 searches"),
+        (["crawl_agent", "crawl_agent"], "Handing out 2 readings"),
+        (["search_agent", "crawl_agent", "writer"], "Handing out 3 tasks"),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["native", "xml"])
+def test_delegations_are_counted_while_they_are_written(agents: list[str], label: str, protocol: str) -> None:
+    """The line says how many jobs the lead hands out, and of which kind; the number grows with the calls."""
+    turn = TranscriptTurn("call-1")
+    turn.reply.append_call("call_subagent", "{" if protocol == "native" else "<params>")
+    for agent in agents:
+        native = f'{{"agent_name": "{agent}", "instruction": "Look."}}'
+        xml = f"<agent_name><![CDATA[{agent}]]></agent_name><instruction><![CDATA[Look.]]></instruction>"
+        for character in native if protocol == "native" else xml:
+            turn.reply.append_call("call_subagent", character)
+    assert preparing_label(turn) == label
 
 
 @pytest.mark.parametrize(
@@ -109,7 +138,7 @@ def test_attempts_without_a_reply_are_counted(tmp_path: Path) -> None:
         run.cancel()
         page.until(lambda: "Cancelled" in page.html["state"])
         assert "1 attempt without a reply" in page.html["state"]
-        assert wb.runs_df()["n_llm_calls"].tolist() == [0]
+        assert wb.runs_df(columns="counts")["n_llm_calls"].tolist() == [0]
 
 
 def test_waiting_time_is_the_same_in_all_views(tmp_path: Path) -> None:
@@ -134,5 +163,65 @@ def test_waiting_time_is_the_same_in_all_views(tmp_path: Path) -> None:
 
 def test_parameters_have_plain_names() -> None:
     """Parameters of the built-in tools are words; the names of others keep their letters."""
-    html = params_html({"urls": "a", "agent_name": "b", "to": "c"}, ENGLISH)
+    html = params_html({"urls": "a", "agent_name": "b", "to": "c"})
     assert re.findall("<dt>(.*?)</dt>", html) == ["addresses", "agent", "to"]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_time_of_an_agent_is_without_the_waiting_of_the_person(is_over: bool) -> None:
+    """While the run waits, the clock of the agent stands still; after its end the wait is named beside its time."""
+    script = Script()
+    script.add("metadata", None, question="How high?")
+    task = {"agent_name": "crawl_agent", "instruction": "Read."}
+    script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id="tc-1", params=task)
+    script.add("agent_start", "crawl_agent", job_id="tc-1", step=1, instruction="Read.", model="m")
+    request = {"id": "req-1", "tool_call_id": "tc-2", "job_id": "tc-1", "kind": "tool", "params": {"urls": []}}
+    script.add("permission_request", "crawl_agent", "web_fetch", **request, title="Read")
+    script.add("complete", None, interrupted=True, pending=["req-1"], success=True, response="")
+    n_before = len(script.events)
+    if is_over:
+        script.add("permission_result", "crawl_agent", "web_fetch", id="req-1", approved=True, decided_by="user")
+        done = {"job_id": "main", "tool_call_id": "tc-1", "success": True, "duration_ms": 41_000.0}
+        script.add("tool_complete", tool="call_subagent", **done)
+        script.add("complete", None, success=True, response="High.", execution_metrics={}, interrupted=False)
+    wait = timedelta(seconds=39.9)
+    events = [replace(event, timestamp=event.timestamp + wait * (event.seq > n_before)) for event in script.events]
+    transcript = RunTranscript("How high?")
+    for event in events:
+        transcript.apply(event)
+    renderer = RunRenderer(PlayedRun(events))
+    [agent] = [place.node for place in place_nodes(renderer.nodes(transcript)) if place.node.key == "tc-1"]
+    if is_over:
+        assert "1.0 s + 40.0 s waiting for you ·" in agent.html
+        assert "600 ms + 40.0 s waiting for you" in renderer.progress(transcript)
+    else:
+        assert ">300 ms ·" in agent.html
+        assert "data-since" not in agent.html
+
+
+def test_stopped_run_keeps_the_estimate_of_its_usage(tmp_path: Path) -> None:
+    """What had arrived was paid for: views, frames and the sums of the day have it, and a replay has the same."""
+    cassette, prices = tmp_path / "c.jsonl", {"scripted": {"input": 1.0, "output": 2.0}}
+    model = af.ScriptedModel(["word " * 4000], delay_s=0.005)
+    with af.Workbench(model=model, data_dir=tmp_path / "a", interactive=True, record=cassette, prices=prices) as wb:
+        run = wb.ask("Why?")
+        page = ShownView(wb._thread, RunView(run._client))
+        page.until(lambda: "about " in page.html["state"])
+        run.cancel()
+        run.wait(10)
+        page.until(lambda: "Cancelled" in page.html["state"])
+        usage = ["total_tokens", "tokens_estimated", "cost_usd"]
+        [(n_tokens, is_estimated, cost)] = wb.runs_df(columns="all")[usage].itertuples(index=False)
+        assert is_estimated
+        assert cost > 0
+        label = tokens_label(TranscriptTokens(n_tokens, is_estimated=True))
+        assert label in page.html["state"]
+        saved = saved_run(run._client)["text/html"]
+        assert label in saved
+        home = ShownView(wb._thread, HomeView(wb._thread))
+        assert f"≈ {n_tokens:,}" in home.html["run-table"]
+        assert sum(f"{n_tokens:,}" in html for html in home.html.values()) == 2  # its line, and the sums of today
+    with af.Workbench(replay=cassette, data_dir=tmp_path / "b", interactive=True) as wb:
+        again = wb.ask("Why?").wait(10)
+        assert saved_run(again._client)["text/html"] == saved
+        assert wb.runs_df(columns="all")[usage].values.tolist() == [[n_tokens, True, cost]]

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from conftest import OpenWorkbench
-from support.pages import ShownView
+from support.pages import ShownView, visible_text
 from support.played_runs import PlayedRun, Script
 from support.replies import by_agent, call, report
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis.plots.svg import MAX_IMAGE_CHARS
-from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.widgets.page.panel import _NoScreen
 from artifactflow_nb.widgets.page.saved import SavedOutput
+from artifactflow_nb.widgets.page.stream import PageStream
+from artifactflow_nb.widgets.run.saved import hint_for_status
 from artifactflow_nb.widgets.timeline import TimelineView
 
 
@@ -51,7 +51,7 @@ def saved_timeline(run: PlayedRun, *, with_metrics: bool = True) -> SavedOutput:
     view = TimelineView(run, with_metrics=with_metrics)
 
     async def opened() -> SavedOutput:
-        await view.open(_NoScreen())
+        await view.open(PageStream(view, lambda _message: None))
         try:
             return view.saved_output()
         finally:
@@ -64,7 +64,7 @@ def test_pending_request_shows_decision_hint_at_once(waiting: PlayedRun) -> None
     """Every format explains how to decide an open request, even before the run reports that it waits."""
     *before, _stopped = waiting.events
     saved_form = saved_timeline(PlayedRun(before))
-    assert all("wb.pending()" in saved and ENGLISH("still_running") not in saved for saved in saved_form.values())
+    assert all("wb.pending()" in saved and hint_for_status("running") not in saved for saved in saved_form.values())
 
 
 def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:
@@ -79,7 +79,6 @@ def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:
             "Search agent": ["2", "1", "0", "200", "40"],
         }
         assert {len(cells) for cells in totals.values()} == {5 + more}
-        assert "| Lead agent | 3 | 2 | 0 | 300 | 60 |" in saved_form["text/markdown"]
 
 
 def test_failed_calls_are_counted(script: Script) -> None:
@@ -88,10 +87,8 @@ def test_failed_calls_are_counted(script: Script) -> None:
     script.call("web_search", "tc-1", {}, success=False, error="No network.")
     script.call("web_fetch", "tc-2", {}, success=False, metadata={"error_type": "PermissionDenied"})
     script.add("complete", None, success=True, response="", interrupted=False)
-    assert (
-        "| Lead agent | 1 | 2 | 1 | 0 | 0 |"
-        in saved_timeline(PlayedRun(script.events), with_metrics=False)["text/markdown"]
-    )
+    saved = saved_timeline(PlayedRun(script.events), with_metrics=False)["text/html"]
+    assert "Lead agent 1 2 1 0 0 " in visible_text(saved)
 
 
 def test_large_drawing_has_no_image_fallback(script: Script) -> None:
@@ -136,9 +133,9 @@ def test_steps_of_plans_have_their_tokens(workbench: OpenWorkbench) -> None:
     )
     wb = workbench(turns, interactive=False)
     run = wb.ask("How high?", flow="plan").wait(10)
-    markdown = wb.timeline(run).saved_output()["text/markdown"]
+    text = visible_text(wb.timeline(run).saved_output()["text/html"])
     calls = wb.llm_calls_df(run)
     for title, n_tokens in zip(
         ("Find", "Compare"), calls["input_tokens"][calls["agent_name"] == "executor"], strict=True
     ):
-        assert f"| Executor: {title} | 1 | 0 | 0 | {n_tokens:,} |" in markdown
+        assert f"Executor: {title} 1 0 0 {n_tokens:,} " in text

@@ -5,7 +5,6 @@ from datetime import timedelta
 from support.played_runs import PlayedRun, Script, research, with_shared_text
 
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.run.labels import activity, call_outcome
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.saved import saved_transcript
@@ -106,7 +105,7 @@ def test_retries_stay_with_the_turn(script: Script) -> None:
     waiting = fold(script.events)
     assert waiting.lead_job.awaiting_since == script.events[-1].timestamp + timedelta(seconds=6)
     assert waiting.totals.n_unanswered == 1
-    assert activity(waiting.lead_job, ENGLISH) == "The model call failed, trying again"
+    assert activity(waiting.lead_job) == "The model call failed, trying again"
     renderer = RunRenderer(PlayedRun(script.events))
     due_ms = 1000 * waiting.lead_job.awaiting_since.timestamp()
     clock = f'<span data-since="{due_ms:.0f}" data-due>in 6.0 s</span>'
@@ -114,7 +113,7 @@ def test_retries_stay_with_the_turn(script: Script) -> None:
     assert f"is tried again {clock}: too busy" in body
     assert "Waiting for the first words" not in body  # a second clock beside that of the retry
     script.add("llm_chunk", job_id="main", call_id="llm-2", kind="answer", delta="A whole one.")
-    assert activity(fold(script.events).lead_job, ENGLISH) == "Writing, 12 characters"
+    assert activity(fold(script.events).lead_job) == "Writing, 12 characters"
     answering = str(renderer.body(fold(script.events)))
     assert "data-stall" in answering
     assert "was tried again after 6.0 s: too busy" in answering
@@ -175,7 +174,7 @@ def test_decision_is_displayed(script: Script) -> None:
     edited, instructed = fold(script.events).lead_job.tools
     assert edited.params == {"to": "Bob"}
     assert (edited.request.decision, edited.request.scope) == ("edited", "run")
-    assert call_outcome(instructed, ENGLISH) == "answered instead: Call her."
+    assert call_outcome(instructed) == "answered instead: Call her."
 
 
 def test_tokens_and_calls_are_summed(script: Script) -> None:

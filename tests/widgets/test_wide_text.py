@@ -54,4 +54,4 @@ def test_chinese_instruction_is_marked_in_saved_run(script: Script) -> None:
     assert '<strong><span lang="zh">备份的周期是多久？</span></strong>' in html
     assert '<span class="af-arg"><span lang="zh">备份周期</span></span>' in html
     assert '<dd><span lang="zh">备份周期</span></dd>' in html
-    assert '<span class="af-name">Web search</span>' in html
+    assert '<span class="af-name">Search</span>' in html

@@ -15,8 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from artifactflow_nb.core.local_files import read_text
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.core.local_files import absolute_path, read_text
+from artifactflow_nb.errors import UsageError, brief
 
 HEADER = re.compile(r"\A---\nfor: (?P<agent>.*)\nvariables:(?P<variables>.*)\n---\n")
 """The header of a prompt file: who gets the prompt, and the names of its placeholders."""
@@ -36,8 +36,9 @@ class PromptLibrary:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
+        folder = None if folder is None else absolute_path(folder)
         if folder is not None and not os.path.isdir(folder):  # noqa: PTH112 - `Path.is_dir` raises for a name too long
-            raise UsageError(f"The prompt folder {str(folder)!r} is not a folder. Create it, or leave `prompts` out.")
+            raise UsageError(f"The prompt folder {brief(str(folder))} is not a folder. Create it, or omit `prompts`.")
         self._folder = folder
         self._template = cache(self._load)
 
@@ -58,7 +59,7 @@ class PromptLibrary:
         packaged = files(__package__) / f"{name}.md"
         if not packaged.is_file():
             raise UsageError(
-                f"There is no prompt {name!r}. Put a file {name}.md into the folder passed as `prompts`, or "
+                f"There is no prompt {brief(name)}. Put a file {name}.md into the folder passed as `prompts`, or "
                 'pass the text itself: AgentConfig(prompt="You ...").'
             )
         return Template(HEADER.sub("", packaged.read_text(encoding="utf-8")))

@@ -114,7 +114,24 @@ def step_parts(step: Step) -> StepParts:
     """
     if step.kind == "decision":
         return {"tool": step.name, "decision": _decision_text(step.row)}
-    return _turn_parts(step) if step.kind == "model" else _call_parts(step)
+    if step.kind == "model":
+        return _turn_parts(step)
+    call, error = step.row, _parse_error(step.row)
+    approvals = (row for row in step.rows["approvals"] if row["tool_call_id"] == call["tool_call_id"])
+    settled = next((row for row in approvals if row["settled"]), None)
+    unreadable = f"It could not be read: {error}" if error else ""
+    result = str(call["result"] or "")
+    if call["completed_at"] is None:
+        result = "It did not finish."
+    elif not call["success"]:
+        result = f"Failed: {call['error_message']}\n{result}".rstrip("\n")
+    return {
+        "tool": call["tool_name"],
+        "parameters": "\n".join(filter(None, [_params_text(orjson.loads(call["args_json"])), unreadable])),
+        # A decision of this call by a person is a step of its own.
+        **({"decision": _decision_text(settled)} if settled is not None else {}),
+        "result": result,
+    }
 
 
 def _turn_parts(step: Step) -> StepParts:
@@ -155,25 +172,6 @@ def _params_text(params: Mapping[str, object]) -> str:
     """Parameters by name, one per line; a string keeps its line breaks, so that a diff can compare its lines."""
     texts = ((name, value if isinstance(value, str) else to_json(value)) for name, value in sorted(params.items()))
     return "\n".join(f"{name}: {text}" for name, text in texts)
-
-
-def _call_parts(step: Step) -> StepParts:
-    call, error = step.row, _parse_error(step.row)
-    approvals = (row for row in step.rows["approvals"] if row["tool_call_id"] == call["tool_call_id"])
-    settled = next((row for row in approvals if row["settled"]), None)
-    unreadable = f"It could not be read: {error}" if error else ""
-    result = str(call["result"] or "")
-    if call["completed_at"] is None:
-        result = "It did not finish."
-    elif not call["success"]:
-        result = f"Failed: {call['error_message']}\n{result}".rstrip("\n")
-    return {
-        "tool": call["tool_name"],
-        "parameters": "\n".join(filter(None, [_params_text(orjson.loads(call["args_json"])), unreadable])),
-        # A decision of this call by a person is a step of its own.
-        **({"decision": _decision_text(settled)} if settled is not None else {}),
-        "result": result,
-    }
 
 
 def _decision_text(request: Row) -> str:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from artifactflow_nb.analysis.compare.alignment import StepOutcome, StepPair, pair_steps, step_parts
 from artifactflow_nb.analysis.compare.metrics import Figure, figures
-from artifactflow_nb.analysis.frames.columns import ENUM, FLOAT, INT, TEXT
 from artifactflow_nb.analysis.frames.reading import schema_name
 from artifactflow_nb.core.events import ExecutionMetrics
-from artifactflow_nb.core.language import ENGLISH
+from artifactflow_nb.core.language import agent_label
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, cell_html
 from artifactflow_nb.core.text.diff import DiffMixin, TextDiff
 from artifactflow_nb.core.text.format import count
@@ -27,9 +26,10 @@ from artifactflow_nb.core.text.panels import (
     panel_html,
     panel_table,
 )
-from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.errors import NotFound, UsageError, brief
 from artifactflow_nb.recording.rows import RunRows
 from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.frames import ENUM, FLOAT, INT, TEXT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +134,7 @@ class StepDiff(CardMixin):
         """Step and differing parts, such as `step 4, search agent, tool web_search: parameters, result`."""
         step = self.pair.step
         difference = ", ".join(self.differing_parts) or self.outcome
-        return f"step {self.number}, {ENGLISH.agent(step.agent)}, {step.kind} {step.name}: {difference}"
+        return f"step {self.number}, {agent_label(step.agent)}, {step.kind} {step.name}: {difference}"
 
     @property
     def call_hint(self) -> str:
@@ -146,9 +146,7 @@ class StepDiff(CardMixin):
         return f"StepDiff({self.title!r})"
 
     def _card(self) -> Card:
-        rows: CardRows = [("job", Code(self.pair.step.path))]
-        folds = [Details(name, Code(diff.plain()), is_open=n == 0) for n, (name, diff) in enumerate(self.diffs.items())]
-        return Card("Comparison of a step", self.title, rows, folds)
+        return Card("Comparison of a step", self.title, [("job", Code(self.pair.step.path))])
 
     def _repr_html_(self) -> str:
         folds = (
@@ -195,7 +193,7 @@ def compare(run_a: Comparable, run_b: Comparable) -> "Comparison":
     """
     for name, run in (("run_a", run_a), ("run_b", run_b)):
         if not hasattr(run, "rows"):
-            raise UsageError(f"{name} is {run!r:.200}; pass a run: wb.run(run_id), or af.open_run(path).")
+            raise UsageError(f"{name} is {brief(run)}; pass a run: wb.run(run_id), or af.open_run(path).")
     a, b = run_a.rows(), run_b.rows()
     artifacts_a, artifacts_b = dict(run_a.artifacts), dict(run_b.artifacts)
     changes = {
@@ -272,7 +270,7 @@ class Comparison(CardMixin):
         `agent_name`, `kind` (model, tool, decision), `name`, `outcome` (same, different, only a, only b), `differs`
         (parts that differ, causes before effects; NA if none).
         """
-        from artifactflow_nb.analysis.plots.chart import typed_frame
+        from artifactflow_nb.analysis.plots.frame_columns import typed_frame
 
         steps = [pair.step for pair in self.pairs]
         frame = typed_frame(
@@ -293,7 +291,7 @@ class Comparison(CardMixin):
     @property
     def metrics(self) -> "pd.DataFrame":
         """One row per figure, named as in `runs_df`: `figure`, `a`, `b`, `difference` (b - a), `ratio` (b / a)."""
-        from artifactflow_nb.analysis.plots.chart import typed_frame
+        from artifactflow_nb.analysis.plots.frame_columns import typed_frame
 
         frame = typed_frame(
             {
@@ -330,11 +328,8 @@ class Comparison(CardMixin):
             ("answers", self._answers),
             ("artifacts", ", ".join(f"{name}: {change.state}" for name, change in self.artifacts.items())),
         ]
-        folds = [Details(fold.line, Code(fold.diff.plain()), fold.is_open) for fold in self._texts()]
         metrics = CardTable(("figure", *SIDES, "difference"), [figure.row for figure in self.figures])
-        folds.append(Details("Metrics", metrics, is_open=True))
-        if differing := self._differing_steps:
-            folds.append(Details("Steps that differ", differing))
+        folds = [Details("Metrics", metrics, is_open=True)]
         note = f"{first.call_hint} shows what differs there, comparison.steps lists all steps." if first else ""
         return Card("Comparison", a["question"], rows, folds, note)
 
@@ -382,7 +377,7 @@ class Comparison(CardMixin):
             (
                 StepDiff(pair).number,
                 Code(pair.step.path),
-                ENGLISH.agent(pair.step.agent),
+                agent_label(pair.step.agent),
                 f"{pair.step.kind} {pair.step.name}",
                 ", ".join(pair.differing_parts) or pair.outcome,
             )
@@ -408,11 +403,6 @@ class _TextFold:
     diff: TextDiff
     artifact_id: str = ""
     is_open: bool = False
-
-    @property
-    def line(self) -> str:
-        """Summary line in Markdown and plain text."""
-        return f"{self.title} ({self.artifact_id}): {self.state}" if self.artifact_id else f"{self.title}: {self.state}"
 
 
 def _answer(rows: RunRows) -> str:

@@ -10,29 +10,27 @@ from artifactflow_nb.analysis.frames.catalog import (
     PLAN_STEPS,
     SOURCES,
     TOOL_CALLS,
+    all_frames,
 )
-from artifactflow_nb.analysis.frames.columns import Column, Frame
-from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJECT_RUNS
 from artifactflow_nb.analysis.frames.query import query
 from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
 from artifactflow_nb.analysis.frames.runs import RUNS
+from artifactflow_nb.store.frames import Column, Frame
 
 __all__ = [
     "APPROVALS",
     "ARTIFACTS",
-    "BLOCKS",
-    "EVALUATIONS",
     "EVENTS",
     "FRAMES",
     "LLM_CALLS",
     "MESSAGES",
     "PLAN_STEPS",
-    "PROJECT_RUNS",
     "RUNS",
     "SOURCES",
     "TOOL_CALLS",
     "Column",
     "Frame",
+    "all_frames",
     "describe_columns",
     "load_frame",
     "query",

@@ -13,23 +13,20 @@ from artifactflow_nb.analysis.frames.catalog import (
     SOURCES,
     TOOL_CALLS,
 )
-from artifactflow_nb.analysis.frames.columns import (
+from artifactflow_nb.analysis.frames.computed import load_storage, load_works
+from artifactflow_nb.analysis.frames.query import Params, query
+from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
+from artifactflow_nb.analysis.frames.runs import RUNS
+from artifactflow_nb.core.language import Language
+from artifactflow_nb.store.frames import (
+    SUMMARY,
     ColumnSelection,
     ConversationFilter,
     Frame,
-    HasConversationId,
-    ProjectFilter,
     RunFilter,
     StatusFilter,
     TimeFilter,
 )
-from artifactflow_nb.analysis.frames.computed import load_storage, load_works
-from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJECT_RUNS
-from artifactflow_nb.analysis.frames.query import Params, query
-from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
-from artifactflow_nb.analysis.frames.runs import RUNS
-from artifactflow_nb.core.document.project import project_conversation_id
-from artifactflow_nb.core.language import Language
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +60,7 @@ class Frames:
         columns: ColumnSelection = None,
         answer: bool = False,
     ) -> "pd.DataFrame":
-        """One row per run: question, status, time, tokens and cost.
+        """One row per run: question, status, time in seconds, tokens and cost; `columns="all"` has the other columns.
 
         Example: `wb.runs_df(since=timedelta(days=1), status="failed", columns=["time", "question"])`.
 
@@ -75,7 +72,8 @@ class Frames:
             until: Latest `started_at`, exclusive, in the same formats.
             status: One or several of running, waiting, completed, failed, cancelled, interrupted.
             columns: Columns or groups of columns, one or several: `what`, `results`, `time`, `counts`, `tokens`,
-                `cost`, `replay`. The ids, on which frames join, are always included. `columns_df` lists all columns.
+                `cost`, `replay`, `all`; by default `summary`, eight columns that people read. Other selections include
+                the ids, on which frames join. `columns_df` lists all columns.
             answer: Whether to add the column `answer`.
 
         Errors: `UsageError` for an unknown column or an invalid value, `NotFound` for an unknown id.
@@ -88,7 +86,7 @@ class Frames:
             since=since,
             until=until,
             status=status,
-            columns=columns,
+            columns=SUMMARY if columns is None else columns,
             optional=optional,
         )
 
@@ -184,66 +182,6 @@ class Frames:
         Groups of columns: `what`, `size`, `time`. Arguments as for `runs_df`.
         """
         return self._load(ARTIFACTS, run, conversation=conversation, since=since, until=until, columns=columns)
-
-    def blocks_df(
-        self,
-        project: ProjectFilter = None,
-        *,
-        conversation: ConversationFilter = None,
-        since: TimeFilter = None,
-        until: TimeFilter = None,
-        columns: ColumnSelection = None,
-    ) -> "pd.DataFrame":
-        """One row per block of each project on its active branch; `since` and `until` apply to `updated_at`.
-
-        `project` is a project, its name, or a list of them. Groups of columns: `what`, `place`, `results`, `size`,
-        `time`. Other arguments and errors as for `runs_df`.
-        """
-        return self._load(BLOCKS, project=project, conversation=conversation, since=since, until=until, columns=columns)
-
-    def evaluations_df(
-        self,
-        project: HasConversationId | str | None = None,
-        *,
-        run: RunFilter = None,
-        since: TimeFilter = None,
-        until: TimeFilter = None,
-        all_branches: bool = False,
-        columns: ColumnSelection = None,
-    ) -> "pd.DataFrame":
-        """One row per grade of a block on the active branch; `since` and `until` apply to `created_at`.
-
-        With `all_branches` the grades of other branches are included, and `is_active` says which are active. With `run`
-        all grades of that run are included, on any branch. `project` is a project or its name. Groups of columns:
-        `what`, `results`, `time`, `tree`. Other arguments as for `runs_df`.
-        """
-        return self._load(
-            EVALUATIONS,
-            run,
-            conversation=project_conversation_id(project) if isinstance(project, str) else project,
-            since=since,
-            until=until,
-            is_active=None if all_branches or run is not None else True,
-            columns=columns,
-        )
-
-    def project_runs_df(
-        self,
-        project: ProjectFilter = None,
-        *,
-        run: RunFilter = None,
-        since: TimeFilter = None,
-        until: TimeFilter = None,
-        status: StatusFilter = None,
-        columns: ColumnSelection = None,
-    ) -> "pd.DataFrame":
-        """One row per run of each project, including child runs, with all columns of `runs_df`.
-
-        In addition, `work` is the kind of work (talk, write, evaluate; for a child run its flow), and there are counts
-        of written blocks and grades. A child run has a row of its own, which holds its tokens and cost. `project` is as
-        for `blocks_df`; other arguments, groups and errors are as for `runs_df`.
-        """
-        return self._load(PROJECT_RUNS, run, since=since, until=until, status=status, project=project, columns=columns)
 
     def approvals_df(
         self,

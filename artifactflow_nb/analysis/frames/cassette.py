@@ -4,27 +4,16 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from artifactflow_nb.analysis.frames.columns import (
-    BOOL,
-    ENUM,
-    FLOAT,
-    IDS,
-    INT,
-    TEXT,
-    TIME,
-    ColumnSelection,
-    Frame,
-    stored_columns,
-)
 from artifactflow_nb.analysis.frames.reading import schema_name
+from artifactflow_nb.core.local_files import absolute_path
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.recording.cassette import Cassette
 from artifactflow_nb.recording.rows import Row, RunRows
 from artifactflow_nb.recording.steps import job_paths
+from artifactflow_nb.store.frames import BOOL, ENUM, FLOAT, IDS, INT, TEXT, TIME, ColumnSelection, Frame, stored_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +23,7 @@ _PREVIEW_COLUMNS = 120
 
 def list_cassette(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """List the rows of `cassette_df`; errors as for `Cassette.open`."""
-    cassette = Cassette.open(Path(path))
+    cassette = Cassette.open(absolute_path(path))
     number = 0
     for head in cassette.heads:
         rows = cassette.rows(head)
@@ -103,19 +92,12 @@ CASSETTE = Frame(
     "cassette",
     (
         *stored_columns(IDS, INT, "c", run_number="Number of the run in the cassette, from 1."),
-        *stored_columns(
-            IDS,
-            TEXT,
-            "c",
-            run_id="Id of the run.",
-            path="Path of the job: main, or main/2.1 for the job of a delegating call.",
-        ),
+        *stored_columns(IDS, TEXT, "c", run_id="Id of the run.", path="Path of the job: main, or main/2.1 for a call."),
         *stored_columns(IDS, INT, "c", step="Turn in the job, from 1.", attempt="Attempt at the turn, from 1."),
         *stored_columns(IDS, INT, "c", position="Number of the call in the turn, from 1; NA for the turn itself."),
         *stored_columns("what", TEXT, "c", question="Question of the run."),
-        *stored_columns(
-            "what", ENUM, "c", kind="model or tool.", agent_name="Calling agent.", name="Name of the model or tool."
-        ),
+        *stored_columns("what", ENUM, "c", kind="model or tool.", agent_name="Calling agent."),
+        *stored_columns("what", ENUM, "c", name="Name of the model or tool."),
         *stored_columns("size", INT, "c", asked_chars="Characters of the prompt, or of the parameters as JSON."),
         *stored_columns("size", INT, "c", answered_chars="Characters of reply and reasoning, or of the result."),
         *stored_columns("tokens", INT, "c", input_tokens="Tokens of the prompt.", output_tokens="Tokens of the reply."),

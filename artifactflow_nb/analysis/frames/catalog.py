@@ -1,6 +1,6 @@
 """The frames of model calls, tool calls, plan steps, events, approvals, messages, artifacts and sources.
 
-The frame of runs is in `runs.py`, the frames of projects are in `projects.py`.
+The frame of runs is in `runs.py`; plugins have frames of their own.
 
 Tables are written with their schema, because in `query` a bare name such as `runs` is the frame and `main.runs` the
 table. Filter conditions refer only to a row's own table, so that they restrict the aggregates of the row too.
@@ -8,12 +8,18 @@ table. Filter conditions refer only to a row's own table, so that they restrict 
 
 import sqlite3
 
-from artifactflow_nb.analysis.frames.columns import (
+from artifactflow_nb.analysis.frames.runs import RUNS
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
+from artifactflow_nb.core.plan import PLAN_MEDIA_TYPE, Plan
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
+from artifactflow_nb.store.frames import (
     BOOL,
     ENUM,
     FLOAT,
     IDS,
     INT,
+    PLUGIN_FRAMES,
     SCOPE_CONDITION,
     TEXT,
     TIME,
@@ -29,12 +35,6 @@ from artifactflow_nb.analysis.frames.columns import (
     text_sql,
     time_filters,
 )
-from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJECT_RUNS
-from artifactflow_nb.analysis.frames.runs import RUNS
-from artifactflow_nb.core.messages import COMPUTED_PROVIDER
-from artifactflow_nb.core.plan import PLAN_MEDIA_TYPE, Plan
-from artifactflow_nb.errors import UsageError
-from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 
 _NEWEST_RUN = "FROM main.runs WHERE message_id = m.message_id ORDER BY rowid DESC LIMIT 1"
 
@@ -45,8 +45,9 @@ _MIN_RATE_TOKENS, _MIN_RATE_MS = 20, 100
 _STREAM_MS = "(c.llm_duration_ms - coalesce(c.ttft_ms, 0))"
 _TOKENS_PER_S = f"""CASE WHEN c.output_tokens >= {_MIN_RATE_TOKENS} AND {_STREAM_MS} >= {_MIN_RATE_MS}
     THEN c.output_tokens * 1000.0 / {_STREAM_MS} END"""
-
-
+_TOKENS_PER_S_MEANING = (
+    f"Output tokens per second after the first text; NA below {_MIN_RATE_TOKENS} tokens or {_MIN_RATE_MS} ms."
+)
 _CACHED_SHARE = "c.cache_read_tokens * 1.0 / nullif(c.input_tokens, 0)"
 
 
@@ -68,17 +69,9 @@ LLM_CALLS = Frame(
         Column("response_model", "model", ENUM, _model_sql("response_model"), "Model named in the reply."),
         *stored_columns("model", FLOAT, "c", temperature="Sampling temperature."),
         *stored_columns("results", ENUM, "c", finish_reason="Why the reply ended."),
-        *stored_columns(
-            "time", TIME, "c", started_at="When the request was sent.", completed_at="When the reply was complete."
-        ),
+        *stored_columns("time", TIME, "c", started_at="Time of the request.", completed_at="End of the reply."),
         *stored_columns("time", FLOAT, "c", llm_duration_ms="Time of the attempt.", ttft_ms="Until the first text."),
-        Column(
-            "tokens_per_s",
-            "time",
-            FLOAT,
-            _TOKENS_PER_S,
-            f"Output tokens per second after the first text; NA below {_MIN_RATE_TOKENS} tokens or {_MIN_RATE_MS} ms.",
-        ),
+        Column("tokens_per_s", "time", FLOAT, _TOKENS_PER_S, _TOKENS_PER_S_MEANING),
         *stored_columns("tokens", INT, "c", input_tokens="Tokens of the prompt, including cached ones."),
         *stored_columns("tokens", INT, "c", output_tokens="Tokens of the reply, including reasoning."),
         *stored_columns("tokens", INT, "c", reasoning_tokens="Output tokens spent on reasoning."),
@@ -111,9 +104,7 @@ TOOL_CALLS = Frame(
         *stored_columns("what", ENUM, "c", agent_name="Calling agent.", tool_name="Name of the tool."),
         Column("args_json", "what", TEXT, text_sql("c.args_json"), "Arguments as JSON."),
         *stored_columns("results", BOOL, "c", success="Whether the call succeeded."),
-        *stored_columns(
-            "results", TEXT, "c", error_type="Type of the error.", error_message="Error message in the model's context."
-        ),
+        *stored_columns("results", TEXT, "c", error_type="Type of the error.", error_message="Message to the model."),
         *stored_columns("time", TIME, "c", called_at="When the call started.", completed_at="When the call ended."),
         *stored_columns("time", FLOAT, "c", duration_ms="Duration of the call."),
         *stored_columns("decisions", ENUM, "c", approval="not_needed, policy, approved, edited, denied or instructed."),
@@ -137,14 +128,8 @@ EVENTS = Frame(
         *stored_columns(IDS, INT, "e", seq="Sequence number in the run."),
         *stored_columns("time", TIME, "e", ts="Time of the event."),
         Column("t_rel_ms", "time", FLOAT, "max(e.ts - r.started_at, 0) / 1000.0", "Time since the start of the run."),
-        *stored_columns(
-            "what",
-            ENUM,
-            "e",
-            event_type="Type of the event.",
-            agent_name="Name of the agent.",
-            tool_name="Name of the tool.",
-        ),
+        *stored_columns("what", ENUM, "e", event_type="Type of the event."),
+        *stored_columns("what", ENUM, "e", agent_name="Name of the agent.", tool_name="Name of the tool."),
         Column("data_json", "payload", TEXT, text_sql("e.data_json"), "Payload as JSON."),
     ),
     "main.events AS e JOIN (SELECT rowid AS place, run_id, started_at FROM main.runs) AS r USING (run_id)",
@@ -162,13 +147,8 @@ APPROVALS = Frame(
         *stored_columns("time", TIME, "a", asked_at="Time of the request.", decided_at="Time of the decision."),
         Column("wait_ms", "time", FLOAT, _WAIT_MS, "Time from the request to the decision."),
         *stored_columns("decisions", ENUM, "a", decision="approved, edited, denied or instructed."),
-        *stored_columns(
-            "decisions",
-            ENUM,
-            "a",
-            scope="once, run, conversation or always.",
-            decided_by="user, policy, reviewer, or http: and a name.",
-        ),
+        *stored_columns("decisions", ENUM, "a", scope="once, run, conversation or always."),
+        *stored_columns("decisions", ENUM, "a", decided_by="user, policy, reviewer, or http: and a name."),
         *stored_columns("payload", TEXT, "a", params_json="Requested parameters."),
         *stored_columns("payload", TEXT, "a", edited_json="Parameters as edited in the decision."),
         *stored_columns("payload", TEXT, "a", instruction="Instruction to the agent that came with the decision."),
@@ -205,6 +185,9 @@ _STEP_WAIT_US = f"""iif({_STEP_DURATION_US} IS NULL, NULL, (
     WHERE e.event_type = 'complete' AND json_extract(stored_text(e.data_json), '$.interrupted')
 ))"""  # noqa: S608 - the same
 """Pauses of the run during a step's jobs: each lasts until the next event, as in `store.metrics.WAIT_TIME_SQL`."""
+_STEP_ACTIVE_MS = f"max({_STEP_DURATION_US} - {_STEP_WAIT_US}, 0) / 1000.0"
+_STEP_LLM_CALLS = _step_sum_sql("count(*) FILTER (WHERE error_type IS NULL)", "llm_calls")
+_STEP_TOKENS = _step_sum_sql("sum(input_tokens + output_tokens)", "llm_calls")
 
 
 def _add_plan_functions(db: sqlite3.Connection) -> None:
@@ -223,14 +206,8 @@ PLAN_STEPS = Frame(
     "plan_steps",
     reading_order(
         "number title status agent_name result attempts duration_ms total_tokens cost_usd",
-        *stored_columns(
-            IDS,
-            TEXT,
-            "p",
-            plan_id="Id of the plan.",
-            run_id="Run of the plan.",
-            tool_call_id="Tool call that created the plan.",
-        ),
+        *stored_columns(IDS, TEXT, "p", plan_id="Id of the plan.", run_id="Run of the plan."),
+        *stored_columns(IDS, TEXT, "p", tool_call_id="Tool call that created the plan."),
         Column("step_id", IDS, TEXT, _STEP_FIELDS["id"], "Id of the step in the plan."),
         Column("number", "what", INT, "s.key + 1", "Position in the plan, from 1."),
         Column("agent_name", "what", ENUM, _STEP_AGENT, "Agent that executed the step."),
@@ -240,31 +217,13 @@ PLAN_STEPS = Frame(
         Column("result_chars", "results", INT, char_count_sql(_STEP_RESULT), "Characters of the result."),
         Column("started_at", "time", TIME, _STEP_STARTED_AT, "When the first attempt started."),
         Column("completed_at", "time", TIME, _STEP_ENDED_AT, "When the last attempt ended."),
+        Column("duration_ms", "time", FLOAT, _STEP_ACTIVE_MS, "Duration of the completed attempts, without `wait_ms`."),
         Column(
-            "duration_ms",
-            "time",
-            FLOAT,
-            f"max({_STEP_DURATION_US} - {_STEP_WAIT_US}, 0) / 1000.0",
-            "Total duration of the completed attempts, without `wait_ms`.",
+            "wait_ms", "time", FLOAT, f"{_STEP_WAIT_US} / 1000.0", "Time in the attempts spent waiting for a person."
         ),
-        Column(
-            "wait_ms", "time", FLOAT, f"{_STEP_WAIT_US} / 1000.0", "Time in these attempts spent waiting for a person."
-        ),
-        Column(
-            "n_llm_calls",
-            "counts",
-            INT,
-            _step_sum_sql("count(*) FILTER (WHERE error_type IS NULL)", "llm_calls"),
-            "Model calls that gave a reply.",
-        ),
+        Column("n_llm_calls", "counts", INT, _STEP_LLM_CALLS, "Model calls that gave a reply."),
         Column("n_tool_calls", "counts", INT, _step_sum_sql("count(*)", "tool_calls"), "Tool calls."),
-        Column(
-            "total_tokens",
-            "tokens",
-            INT,
-            _step_sum_sql("sum(input_tokens + output_tokens)", "llm_calls"),
-            "Input and output tokens.",
-        ),
+        Column("total_tokens", "tokens", INT, _STEP_TOKENS, "Input and output tokens."),
         Column("cost_usd", "cost", FLOAT, _step_sum_sql("sum(cost_usd)", "llm_calls"), "Cost of the model calls."),
         Column("result", "text", TEXT, _STEP_RESULT, "Result, or the reason why the step failed or was skipped."),
     ),
@@ -317,9 +276,7 @@ MESSAGES = Frame(
     "messages",
     reading_order(
         "content response status is_active created_at",
-        *stored_columns(
-            IDS, TEXT, "m", message_id="Id of the message.", conversation_id="Conversation of the message."
-        ),
+        *stored_columns(IDS, TEXT, "m", message_id="Id of the message.", conversation_id="Its conversation."),
         *stored_columns(IDS, TEXT, "m", parent_id="Previous message on the branch; NA for a root."),
         *stored_columns("tree", INT, "t", depth="Number of earlier messages on the branch."),
         *stored_columns("tree", INT, "t", sibling_index="Index among the siblings, oldest first, from 0."),
@@ -327,9 +284,7 @@ MESSAGES = Frame(
         *stored_columns("tree", BOOL, "t", is_active="Whether the message is on the active branch."),
         *stored_columns("text", TEXT, "m", content="The question.", response="The answer."),
         Column("status", "results", ENUM, _MESSAGE_STATUS, "Status of the run that answers the message."),
-        Column(
-            "run_id", IDS, TEXT, f"(SELECT run_id {_NEWEST_RUN})", "Run that answers the message; NA if there is none."
-        ),
+        Column("run_id", IDS, TEXT, f"(SELECT run_id {_NEWEST_RUN})", "Run that answers the message; NA without one."),
         *stored_columns("time", TIME, "m", created_at="When the message was sent."),
     ),
     _MESSAGE_TABLES,
@@ -348,9 +303,7 @@ ARTIFACTS = Frame(
     "artifacts",
     reading_order(
         "artifact_id version title update_type created_by created_at n_chars n_lines lines_added lines_removed",
-        *stored_columns(
-            IDS, TEXT, "v", artifact_id="Id of the artifact.", conversation_id="Conversation of the artifact."
-        ),
+        *stored_columns(IDS, TEXT, "v", artifact_id="Id of the artifact.", conversation_id="Its conversation."),
         *stored_columns(IDS, INT, "v", version="Version number from 1, counted over all branches of the conversation."),
         *stored_columns("what", TEXT, "v", title="Title."),
         *stored_columns("what", ENUM, "v", content_type="Media type."),
@@ -363,12 +316,7 @@ ARTIFACTS = Frame(
         *stored_columns("time", TIME, "v", created_at="When the version was written."),
         *stored_columns("what", ENUM, "v", created_by="Author of the version: an agent, or user."),
         *stored_columns(IDS, TEXT, "v", run_id="Run that wrote the version; NA for a person."),
-        *stored_columns(
-            IDS,
-            TEXT,
-            "v",
-            message_id="Message from which on the version is visible; NA if it is visible on all branches.",
-        ),
+        *stored_columns(IDS, TEXT, "v", message_id="Message that first shows the version; NA on all branches."),
     ),
     "main.artifact_versions AS v",
     "v.created_at, v.conversation_id, v.artifact_id, v.version",
@@ -382,7 +330,7 @@ ARTIFACTS = Frame(
 SOURCES = Frame(
     "sources",
     reading_order(
-        "title uri media_type n_chars fetched_at",
+        "title uri media_type n_chars omitted fetched_at",
         *stored_columns(IDS, TEXT, "s", source_id="Address of the source without the fragment after the number sign."),
         *stored_columns("what", TEXT, "s", uri="Path or URL of the source.", title="Title."),
         *stored_columns("time", TIME, "s", fetched_at="When the source was indexed."),
@@ -390,23 +338,17 @@ SOURCES = Frame(
         *stored_columns("size", TEXT, "s", sha256="Hash of the file."),
         *stored_columns("size", INT, "s", n_chars="Characters of the extracted text."),
         *stored_columns("what", ENUM, "s", extractor="Reader that extracted the text."),
+        *stored_columns("what", TEXT, "s", omitted="Parts of the file that are not indexed; empty for a whole file."),
     ),
     "main.sources AS s",
     "s.source_id",
     time_filters("s.fetched_at"),
 )
 
-FRAMES = (
-    RUNS,
-    LLM_CALLS,
-    TOOL_CALLS,
-    PLAN_STEPS,
-    EVENTS,
-    MESSAGES,
-    ARTIFACTS,
-    BLOCKS,
-    EVALUATIONS,
-    PROJECT_RUNS,
-    APPROVALS,
-    SOURCES,
-)
+FRAMES = (RUNS, LLM_CALLS, TOOL_CALLS, PLAN_STEPS, EVENTS, MESSAGES, ARTIFACTS, APPROVALS, SOURCES)
+"""The frames of the workbench itself."""
+
+
+def all_frames() -> tuple[Frame, ...]:
+    """Return the frames of the workbench and of the plugins that this process uses."""
+    return (*FRAMES, *(frame for _, frame in PLUGIN_FRAMES.values()))

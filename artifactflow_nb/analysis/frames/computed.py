@@ -7,13 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from artifactflow_nb.analysis.frames.columns import BOOL, ENUM, FLOAT, INT, TEXT, TIME
 from artifactflow_nb.analysis.frames.reading import schema_name
 from artifactflow_nb.sources.bibliography import all_works
 from artifactflow_nb.sources.values import SectionHit
 from artifactflow_nb.sources.vector_search import RankingCheck
 from artifactflow_nb.store.database import read_store
-from artifactflow_nb.store.migrations import to_microseconds
+from artifactflow_nb.store.frames import BOOL, ENUM, FLOAT, INT, TEXT, TIME
+from artifactflow_nb.store.schema import to_microseconds
 from artifactflow_nb.store.storage import OldConversation, measure
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def markdown_tables(text: str) -> TableFrames:
 
     tables: list[list[list[str]]] = []
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    for before, token in pairwise(tokens):
+    for before, token in pairwise([*tokens[:1], *tokens]):
         if token.type == "table_open":
             tables.append([])
         elif token.type == "tr_open":

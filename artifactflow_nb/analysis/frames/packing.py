@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from artifactflow_nb.analysis.frames.columns import BOOL, ENUM, FLOAT, INT, TEXT, TIME
+from artifactflow_nb.store.frames import BOOL, ENUM, FLOAT, INT, TEXT, TIME
 
 BATCH_ROWS = 200
 """Rows per batch."""

@@ -19,12 +19,12 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from artifactflow_nb.analysis.frames.catalog import FRAMES
-from artifactflow_nb.analysis.frames.columns import parse_time
+from artifactflow_nb.analysis.frames.catalog import all_frames
 from artifactflow_nb.analysis.frames.reading import open_store, schema_name
-from artifactflow_nb.errors import StoreError, UsageError
+from artifactflow_nb.errors import StoreError, UsageError, brief
 from artifactflow_nb.store.encoding import read_text, storable_number
 from artifactflow_nb.store.faults import sqlite_error_code
+from artifactflow_nb.store.frames import parse_time
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,11 +41,6 @@ _DANGEROUS = {"load_extension", "fts3_tokenizer"}
 
 # Errors of the statement, not of the file. 0 represents errors that Python raises before SQLite gets the statement.
 _STATEMENT_ERRORS = {0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_RANGE}
-_TYPES = {column.name: column.dtype for frame in FRAMES for column in frame.columns}
-_KNOWN_TABLES = (
-    f" It sees the frames {', '.join(frame.name for frame in FRAMES)} with the columns that columns_df() lists, "
-    "and the store's own tables as main.runs and so on."
-)
 _IS_VIEW = re.compile(r"cannot modify \w+ because it is a view")
 _EXTREME = re.compile(r"\s*(?:min|max)\s*\(\s*(?:\w+\.)?(\w+)\s*\)\s*", re.IGNORECASE)
 
@@ -77,10 +72,10 @@ def query(path: Path, sql: str, params: Params = None, *, timeout_s: float | Non
         values = [_to_sql_value(value) for value in params]
     elif params is not None:
         raise UsageError(
-            f"params is {params!r}; pass a list with a value for each ?, or a dict with one for each :name."
+            f"params is {brief(params)}; pass a list with a value for each ?, or a dict with one for each :name."
         )
     if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
-        raise UsageError(f"timeout_s is {timeout_s!r}; it must be a number of seconds above 0, or None.")
+        raise UsageError(f"timeout_s is {brief(timeout_s)}; it must be a number of seconds above 0, or None.")
     cancelled, future = threading.Event(), Future[tuple[list[str], list[Any]]]()
 
     def run() -> None:
@@ -99,7 +94,7 @@ def query(path: Path, sql: str, params: Params = None, *, timeout_s: float | Non
     finally:
         cancelled.set()
     if not names:
-        raise UsageError(f"This SQL is no query; pass a SELECT: {sql!r}.")
+        raise UsageError(f"This SQL is no query; pass a SELECT: {brief(sql)}.")
     unique: dict[str, None] = {}
     for name in names:
         numbers = count(2)
@@ -119,8 +114,16 @@ def _execute(
     """
     from artifactflow_nb.analysis.frames.packing import pack_fitting
 
+    def text_or_bytes(value: bytes) -> object:  # a text that a table stores compressed, or another BLOB
+        try:
+            return read_text(db, value)
+        except (StoreError, UnicodeDecodeError, ValueError, zlib.error):
+            return value
+
+    frames = all_frames()
+    types = {column.name: column.dtype for frame in frames for column in frame.columns}
     with open_store(path) as db:
-        for frame in FRAMES:
+        for frame in frames:
             db.execute(f"CREATE TEMP VIEW {frame.name} AS {frame.select(frame.select_columns(None))}")
         db.set_progress_handler(cancelled.is_set, _PROGRESS_STEPS)
         db.set_authorizer(_authorize)
@@ -128,8 +131,8 @@ def _execute(
             rows = db.execute(sql, values)
             names = [entry[0] for entry in rows.description or ()]
             extremes = [_EXTREME.fullmatch(name) for name in names]
-            dtypes = [_TYPES.get(match[1] if match else name) for name, match in zip(names, extremes, strict=True)]
-            return names, pack_fitting(rows, dtypes, lambda value: _text_or_bytes(db, value))
+            dtypes = [types.get(match[1] if match else name) for name, match in zip(names, extremes, strict=True)]
+            return names, pack_fitting(rows, dtypes, text_or_bytes)
         except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
             code, message = sqlite_error_code(error), str(error).rstrip(".")
             if code == sqlite3.SQLITE_AUTH or _IS_VIEW.fullmatch(str(error)):
@@ -137,16 +140,10 @@ def _execute(
                 raise UsageError(message) from error
             if code not in _STATEMENT_ERRORS:
                 raise
-            hint = _KNOWN_TABLES if message.startswith("no such") else ""
-            raise UsageError(f"The SQL cannot be run: {message}.{hint}") from error
-
-
-def _text_or_bytes(db: sqlite3.Connection, value: bytes) -> object:
-    """Return the text that a table stores compressed; any other BLOB is returned unchanged."""
-    try:
-        return read_text(db, value)
-    except (StoreError, UnicodeDecodeError, ValueError, zlib.error):
-        return value
+            known = ", ".join(frame.name for frame in frames)
+            hint = f" It sees the frames {known} (columns_df() lists their columns), and stored tables as main.runs."
+            hint = hint if message.startswith("no such") else ""
+            raise UsageError(f"The SQL cannot be run: {message:.300}.{hint}") from error
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_context: str | None) -> int:

@@ -7,17 +7,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from artifactflow_nb.analysis.frames.catalog import FRAMES
-from artifactflow_nb.analysis.frames.columns import (
-    FRAME_SCHEMA_VERSION,
-    ColumnSelection,
-    Frame,
-    RunFilter,
-    bind_filters,
-)
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.analysis.frames.catalog import all_frames
+from artifactflow_nb.errors import NotFound, brief
 from artifactflow_nb.store.database import connect, store_errors
-from artifactflow_nb.store.documents import list_projects
+from artifactflow_nb.store.frames import FRAME_SCHEMA_VERSION, ColumnSelection, Frame, RunFilter, bind_filters
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import INTERRUPTED, START_LOCK
 
@@ -45,7 +38,7 @@ def open_store(path: Path) -> Iterator[sqlite3.Connection]:
         interrupted = {run_id for run_id, *state in unfinished if effective_status(path.parent, *state) == INTERRUPTED}
         db.create_function("is_interrupted", 1, interrupted.__contains__)
         db.create_function("json_text", 2, lambda text, name: str(json.loads(text).get(name, "")), deterministic=True)
-        for frame in FRAMES:
+        for frame in all_frames():
             frame.add_functions(db)
         yield db
 
@@ -82,10 +75,8 @@ def load_frame(
         for name in {"run", "conversation"}.intersection(values):
             unknown = f"SELECT value FROM json_each(?) WHERE value NOT IN (SELECT {name}_id FROM {name}s)"  # noqa: S608 - names
             if missing := [text for (text,) in db.execute(unknown, (values[name],))]:
-                raise NotFound(f"There is no {name} {missing[0]!r} in this store. {_LISTINGS[name]}")
-        names = set(json.loads(str(values.get("project", "[]"))))
-        if missing := sorted(names.difference(list_projects(db) if names else ())):
-            raise NotFound(f"There is no project {missing[0]!r} in this store. projects() lists its projects.")
+                raise NotFound(f"There is no {name} {brief(missing[0])} in this store. {_LISTINGS[name]}")
+        frame.check(db, values)
         rows = db.execute(f"{frame.select(selected, values)} ORDER BY {frame.order}", values)
         arrays = pack(rows, [column.dtype for column in selected])
     return as_frame([column.name for column in selected], arrays, schema_name(frame.name))
@@ -98,7 +89,7 @@ def describe_columns() -> "pd.DataFrame":
     """Describe all columns: one row each, with frame, name, group, type and meaning."""
     import pandas as pd
 
-    rows = [(frame.name, c.name, c.group, c.dtype, c.meaning) for frame in FRAMES for c in frame.columns]
+    rows = [(frame.name, c.name, c.group, c.dtype, c.meaning) for frame in all_frames() for c in frame.columns]
     columns = pd.DataFrame(rows, columns=["frame", "column", "group", "dtype", "meaning"], dtype="string")
     columns.attrs["schema"] = schema_name("columns")
     return columns

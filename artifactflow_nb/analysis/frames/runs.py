@@ -1,6 +1,7 @@
 """The frame of runs: question, outcome, and aggregates over the calls, approvals and artifacts of each run."""
 
-from artifactflow_nb.analysis.frames.columns import (
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
+from artifactflow_nb.store.frames import (
     BOOL,
     ENUM,
     FLOAT,
@@ -17,7 +18,6 @@ from artifactflow_nb.analysis.frames.columns import (
     stored_columns,
     time_filters,
 )
-from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.store.metrics import OWN_TIME_SQL, WAIT_TIME_SQL
 
 RUN_TABLES = f"""
@@ -33,8 +33,8 @@ LEFT JOIN (
         sum(cache_read_tokens) AS cache_read_tokens,
         max(tokens_estimated) AS tokens_estimated,
         sum(cost_usd) AS cost_usd,
-        group_concat(DISTINCT coalesce(response_model, request_model)) FILTER (WHERE provider <> '{COMPUTED_PROVIDER}')
-            AS models,
+        group_concat(DISTINCT request_model) FILTER (WHERE provider <> '{COMPUTED_PROVIDER}') AS models,
+        group_concat(DISTINCT response_model) FILTER (WHERE provider <> '{COMPUTED_PROVIDER}') AS response_models,
         min(started_at + ttft_ms * 1000) AS first_token_at
     FROM main.llm_calls {SCOPE_CONDITION} GROUP BY run_id
 ) AS l USING (run_id)
@@ -60,9 +60,7 @@ LEFT JOIN (
 ) AS v USING (run_id)
 """  # noqa: S608 - constants only
 
-_TOTAL_MS = (
-    "max(r.completed_at - r.started_at, 0) / 1000.0"  # older releases stored end < start if the clock was set back
-)
+_TOTAL_MS = "(r.completed_at - r.started_at) / 1000.0"
 _ACTIVE_MS = f"max({_TOTAL_MS} - coalesce(w.wait_ms, 0), 0)"
 _TTFT_MS = "max(l.first_token_at - r.started_at, 0) / 1000.0"
 _ANSWER = """CASE WHEN r.status = 'completed'
@@ -72,17 +70,11 @@ RUN_STATUS = effective_status_sql("r.status", "r.run_id")
 RUNS = Frame(
     "runs",
     reading_order(
-        "question answer status outcome error_type flow models total_duration_ms total_tokens cost_usd n_artifacts "
-        "n_llm_calls n_tool_calls n_tool_errors n_interrupts n_retries started_at completed_at",
-        *stored_columns(
-            IDS,
-            TEXT,
-            "r",
-            run_id="Id of the run.",
-            conversation_id="Conversation of the run.",
-            thread_id="LangGraph thread.",
-        ),
-        *stored_columns(IDS, TEXT, "r", message_id="Message that it answers.", parent_run_id="Run that started it."),
+        "question answer status outcome error_type flow models started_at total_duration_s total_tokens cost_usd "
+        "n_artifacts n_llm_calls n_tool_calls n_tool_errors n_interrupts n_retries completed_at",
+        *stored_columns(IDS, TEXT, "r", run_id="Id of the run.", conversation_id="Conversation of the run."),
+        *stored_columns(IDS, TEXT, "r", thread_id="LangGraph thread.", message_id="Message that it answers."),
+        *stored_columns(IDS, TEXT, "r", parent_run_id="Run that started it."),
         *stored_columns("what", ENUM, "r", flow="Name of the flow."),
         *stored_columns("what", TEXT, "r", question="The question."),
         Column("answer", "what", TEXT, _ANSWER, "The answer; NA if there is none.", is_optional=True),
@@ -90,8 +82,12 @@ RUNS = Frame(
         *stored_columns("results", ENUM, "r", outcome="answered, partly or not_in_sources; NA if unknown."),
         *stored_columns("results", TEXT, "r", error_type="Type of the error that ended it."),
         *stored_columns("what", ENUM, "r", mode="live, record, replay or auto."),
-        Column("models", "what", TEXT, "l.models", "Models that replied."),
+        Column("models", "what", TEXT, "l.models", "Models that were requested."),
+        Column("response_models", "what", TEXT, "l.response_models", "Models that replied, by their names there."),
         *stored_columns("time", TIME, "r", started_at="When it began.", completed_at="When it ended."),
+        Column(
+            "total_duration_s", "time", FLOAT, f"round({_TOTAL_MS} / 1000, 3)", "Seconds from its beginning to its end."
+        ),
         Column("total_duration_ms", "time", FLOAT, _TOTAL_MS, "From its beginning to its end."),
         Column("active_ms", "time", FLOAT, _ACTIVE_MS, "Without the time that a person took to decide."),
         Column("wait_ms", "time", FLOAT, "coalesce(w.wait_ms, 0.0)", "The time that a person took to decide."),
@@ -100,14 +96,10 @@ RUNS = Frame(
         Column("ttft_ms", "time", FLOAT, _TTFT_MS, "From its beginning to the first text."),
         Column("n_llm_calls", "counts", INT, "coalesce(l.n_llm_calls, 0)", "Model calls with a reply."),
         Column("n_tool_calls", "counts", INT, "coalesce(t.n_tool_calls, 0)", "Tool calls."),
-        Column(
-            "n_tool_errors", "counts", INT, "coalesce(t.n_tool_errors, 0)", "Failed tool calls, including denied ones."
-        ),
+        Column("n_tool_errors", "counts", INT, "coalesce(t.n_tool_errors, 0)", "Failed and denied tool calls."),
         Column("n_interrupts", "counts", INT, "coalesce(a.n_interrupts, 0)", "Approval requests to a person."),
         Column("n_retries", "counts", INT, "coalesce(l.n_retries, 0)", "Attempts of model calls after the first."),
-        *stored_columns(
-            "tokens", INT, "l", input_tokens="Tokens of all prompts.", output_tokens="Tokens of all replies."
-        ),
+        *stored_columns("tokens", INT, "l", input_tokens="Tokens of prompts.", output_tokens="Tokens of replies."),
         *stored_columns("tokens", INT, "l", reasoning_tokens="Output tokens spent on reasoning."),
         *stored_columns("tokens", INT, "l", cache_read_tokens="Input tokens read from the endpoint's cache."),
         Column("total_tokens", "tokens", INT, "l.input_tokens + l.output_tokens", "Input and output tokens."),
@@ -127,4 +119,5 @@ RUNS = Frame(
     },
     scope="SELECT run_id FROM main.runs AS r",
     scope_condition="WHERE run_id IN scope",
+    summary="question status outcome started_at total_duration_s total_tokens cost_usd run_id",
 )

@@ -13,10 +13,9 @@ from datetime import datetime
 
 from artifactflow_nb.analysis.plots.svg import tick_step
 from artifactflow_nb.core.approvals import DENIED_ERRORS
-from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.core.events import MAIN_JOB, StreamEvent, StreamEventType
-from artifactflow_nb.core.language import Texts
-from artifactflow_nb.core.text.format import capitalized, clip
+from artifactflow_nb.core.plan import DELEGATING_TOOLS
+from artifactflow_nb.core.text.format import clip
 
 MODEL, TOOL, WAIT = "model", "tool", "wait"
 _DETAIL_COLUMNS = 160
@@ -81,27 +80,6 @@ def covered_ms(spans: Sequence[tuple[float, float]], within: Sequence[tuple[floa
 def step_lane(agent: str, title: str) -> str:
     """Lane of an agent in a plan step or in a child run."""
     return f"{agent}: {title}"
-
-
-def lane_label(lane: str, texts: Texts) -> str:
-    """Display name of a lane."""
-    agent, separator, title = lane.partition(": ")
-    return f"{capitalized(texts.agent(agent))}{separator}{title}"
-
-
-def span_label(span: TimelineSpan, texts: Texts) -> str:
-    """Display name of a span: the model, or the tool in words."""
-    return span.name if span.kind == MODEL else capitalized(texts.tool(span.name))
-
-
-def span_detail(span: TimelineSpan, texts: Texts) -> str:
-    """Return the detail of a span: the name of an agent in words, otherwise its tokens: `1,461 tokens in, 121 out`."""
-    if span.is_delegation and span.detail.isidentifier():
-        return texts.agent(span.detail)
-    if span.detail or None in span.tokens:
-        return span.detail
-    n_in, n_out = (f"{n:,}" for n in span.tokens)
-    return texts("tokens_in_out", n_in=n_in, n_out=n_out)
 
 
 def detail_line(text: object) -> str:
@@ -387,11 +365,3 @@ def clusters(row: Sequence[TimelineSpan], now_ms: float, narrow_ms: float) -> It
 
 def _cluster(spans: Sequence[TimelineSpan], now_ms: float) -> SpanCluster:
     return SpanCluster(tuple(spans), spans[0].start_ms, spans[-1].end_at(now_ms))
-
-
-def omission_notes(lanes: Sequence[TimelineLane], texts: Texts) -> list[str]:
-    """Sentences about the spans and lanes that are not drawn."""
-    crowded = sum(lane.n_left_out for lane in lanes[:MAX_LANES])
-    beyond = len(lanes) - MAX_LANES
-    notes = [texts("bars_crowded", bars=texts.count(crowded, "n_bars"), most=MAX_ROWS)] if crowded else []
-    return [*notes, texts("not_drawn", omitted=texts.count(beyond, "n_more_lanes"))] if beyond > 0 else notes

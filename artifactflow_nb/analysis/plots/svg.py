@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import NOT_XML, clip, width
 from artifactflow_nb.core.text.markdown import escape
 
@@ -78,18 +77,14 @@ FONT_SIZE = 14
 COLUMN_PX = 7.75
 """Upper bound of the width of a text column (half a Chinese character) at this font size, in pixels."""
 
-BLUE, ORANGE, GREEN, SKY = "#0072b2", "#e69f00", "#009e73", "#56b4e9"
-VERMILLION, PURPLE, YELLOW = "#d55e00", "#cc79a7", "#f0e442"
+BLUE, ORANGE, VERMILLION, PURPLE = "#0072b2", "#e69f00", "#d55e00", "#cc79a7"
 """Palette of Okabe and Ito, distinguishable with every kind of colour vision."""
 
 INK = "var(--jp-content-font-color1,#1f2328)"
 PAPER = "var(--jp-layout-color0,#ffffff)"
 _FONT = "var(--jp-content-font-family,system-ui),'Noto Sans','Noto Sans CJK SC',sans-serif"
 _MARK = "af-plot"
-_STROKES = {
-    "hatched": '<rect width="2" height="6" fill="#ffffff" fill-opacity=".62"/>',
-    "dotted": '<circle cx="3" cy="3" r="1.3" fill="#ffffff" fill-opacity=".8"/>',
-}
+_STROKES = {"hatched": '<rect width="2" height="6" fill="#ffffff" fill-opacity=".62"/>'}
 """Texture of each pattern, in white on the colour."""
 
 
@@ -98,10 +93,9 @@ class Fill:
     """Fill of a bar: a colour and a texture, so that it does not depend on colour alone.
 
     Attributes:
-        texture: `solid`, `hatched` (slanted lines) or `dotted`.
+        texture: `solid` or `hatched` (slanted lines).
     """
 
-    name: str
     colour: str
     texture: str = "solid"
     ink: str = "#ffffff"
@@ -159,24 +153,6 @@ def faint(*pieces: str) -> str:
     return f'<g fill-opacity=".72">{"".join(pieces)}</g>' if pieces else ""
 
 
-def legend(x: float, y: float, fills: tuple[Fill, ...], texts: Texts) -> str:
-    """Legend of the fills in one line."""
-    pieces = []
-    for fill in fills:
-        name = texts(fill.name)
-        pieces += [bar(x, y - 9, 14, 10, fill.paint, more='rx="2"'), label(x + 19, y, name, 40)]
-        x += 19 + text_px(name) + 16
-    return "".join(pieces)
-
-
-def ticks(top: float, n_most: int = 7) -> list[float]:
-    """Evenly spaced round numbers from 0 to at most `top`."""
-    if top <= 0:
-        return [0.0]
-    step = tick_step(top, n_most)
-    return [round(step * i, 10) for i in range(int(top / step + 1e-9) + 1)]
-
-
 def tick_step(span: float, n_most: int = 7) -> float:
     """Smallest step of 1, 2 or 5 times a power of ten that divides a span into at most `n_most` parts."""
     power = 10.0 ** math.floor(math.log10(span / n_most))
@@ -187,7 +163,7 @@ def drawing(size: tuple[float, float], title: str, description: str, *body: str)
     """A complete SVG document. `size` is in pixels; a narrower container scales the drawing down."""
     wide, high = size
     elements = "".join(body)
-    used = sorted(set(re.findall(rf"url\(#({_MARK}-(hatched|dotted)-([0-9a-f]{{6}}))\)", elements)))
+    used = sorted(set(re.findall(rf"url\(#({_MARK}-(hatched)-([0-9a-f]{{6}}))\)", elements)))
     patterns = "".join(
         f'<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse"'
         f"{' patternTransform=' + chr(34) + 'rotate(45)' + chr(34) if texture == 'hatched' else ''}>"
@@ -226,15 +202,6 @@ def without_overlap(labels: Iterable[tuple[float, str]]) -> list[tuple[float, st
         if all(abs(x - other) > (text_px(text) + text_px(name)) / 2 + COLUMN_PX for other, name in shown):
             shown.append((x, text))
     return shown
-
-
-def axis(ticks: Iterable[tuple[float, str]], top: float, bottom: float) -> list[str]:
-    """Draw a faint vertical line per tick (position and text), with the text below it."""
-    pieces = []
-    for x, text in without_overlap(ticks):
-        pieces.append(rule(x, top, bottom))
-        pieces.append(faint(label(x, bottom + 17, text, 14, more='text-anchor="middle"')))
-    return pieces
 
 
 def footnotes(notes: Sequence[str], y: float, columns: int = 130) -> tuple[list[str], int]:

@@ -9,20 +9,18 @@ from dataclasses import dataclass
 
 from artifactflow_nb.analysis.plots.spans import (
     MAX_LANES,
+    MAX_ROWS,
     MODEL,
     TOOL,
     WAIT,
     IdleGap,
     SpanCluster,
+    TimelineLane,
     TimelineSpan,
     TimeScale,
     build_lanes,
     clusters,
-    lane_label,
     last_time_ms,
-    omission_notes,
-    span_detail,
-    span_label,
     time_scale,
 )
 from artifactflow_nb.analysis.plots.svg import (
@@ -44,30 +42,80 @@ from artifactflow_nb.analysis.plots.svg import (
     text_px,
     without_overlap,
 )
-from artifactflow_nb.core.language import ENGLISH, Texts
+from artifactflow_nb.core.language import agent_label, status_label, tool_label, translate, translate_list
+from artifactflow_nb.core.text.format import capitalized, translate_count, translate_duration, translate_time
 
 _GUTTER, _RIGHT, _TOP = 176, 56, 62
 _ROW, _BAR, _LANE_PAD, _GROUP = 19, 14, 5, 24
 _NARROW_PX = 1.6
 _LABEL_COLUMNS = 22
-_COUNTED = {MODEL: "n_model_calls", TOOL: "n_tool_calls", WAIT: "n_waits"}
-_BAD = {"failed", "denied", "cancelled"}
+_BAD = {"failed", "denied"}
 _CROSS_ROOM, _EDGE_ROOM = 24, 9
 
-MODEL_FILL = Fill("span_model", BLUE)
-TOOL_FILL = Fill("span_tool", ORANGE, ink="#1f2328")
-WAIT_FILL = Fill("span_waiting", PURPLE, "hatched", ink="#1f2328")
+MODEL_FILL = Fill(BLUE)
+TOOL_FILL = Fill(ORANGE, ink="#1f2328")
+WAIT_FILL = Fill(PURPLE, "hatched", ink="#1f2328")
 _FILLS = {MODEL: MODEL_FILL, TOOL: TOOL_FILL, WAIT: WAIT_FILL}
 
 
-def waterfall_svg(
-    spans: Sequence[TimelineSpan],
-    now_ms: float | None = None,
-    *,
-    title: str = "",
-    notes: Sequence[str] = (),
-    texts: Texts = ENGLISH,
-) -> str:
+def lane_label(lane: str) -> str:
+    """Display name of a lane."""
+    agent, separator, title = lane.partition(": ")
+    return f"{capitalized(agent_label(agent))}{separator}{title}"
+
+
+def span_label(span: TimelineSpan) -> str:
+    """Display name of a span: the model, or the tool in words."""
+    return span.name if span.kind == MODEL else capitalized(tool_label(span.name))
+
+
+def kind_label(kind: str) -> str:
+    """Return the name of a kind of span for readers."""
+    return translate("model" if kind == MODEL else "tool" if kind == TOOL else "wait")
+
+
+def legend_label(kind: str) -> str:
+    """Return the name of a kind of span in a legend."""
+    return translate("waiting for a person") if kind == WAIT else kind_label(kind)
+
+
+def count_label(n: int, kind: str) -> str:
+    """Return a number of spans of a kind: `2 model calls`."""
+    return translate_count(n, "model call" if kind == MODEL else "tool call" if kind == TOOL else "wait")
+
+
+def span_detail(span: TimelineSpan) -> str:
+    """Return the detail of a span: the name of an agent in words, otherwise its tokens: `1,461 tokens in, 121 out`."""
+    if span.is_delegation and span.detail.isidentifier():
+        return agent_label(span.detail)
+    if span.detail or None in span.tokens:
+        return span.detail
+    n_in, n_out = (f"{n:,}" for n in span.tokens)
+    return translate("{n_in} tokens in, {n_out} out", n_in=n_in, n_out=n_out)
+
+
+def omitted_note(n: int, omitted: str) -> list[str]:
+    """Return the sentence about rows that are not drawn, if there are any."""
+    return [translate("Not drawn: {omitted}.", omitted=omitted)] if n > 0 else []
+
+
+def omission_notes(lanes: Sequence[TimelineLane]) -> list[str]:
+    """Sentences about the spans and lanes that are not drawn."""
+    crowded = sum(lane.n_left_out for lane in lanes[:MAX_LANES])
+    beyond = len(lanes) - MAX_LANES
+    notes = (
+        [
+            translate(
+                "Not drawn: {bars} (more than {most} at once).", bars=translate_count(crowded, "bar"), most=MAX_ROWS
+            )
+        ]
+        if crowded
+        else []
+    )
+    return [*notes, *omitted_note(beyond, translate_count(beyond, "more lane"))]
+
+
+def waterfall_svg(spans: Sequence[TimelineSpan], now_ms: float | None = None) -> str:
     """Draw spans; several runs, which differ in `group`, are drawn one below the other.
 
     At most 60 lanes and 10 parallel spans in a lane are drawn, with a note on the rest. Neighbouring bars that are too
@@ -77,19 +125,16 @@ def waterfall_svg(
         spans: Spans in any order.
         now_ms: End of running spans, in milliseconds since the start of the run; None for the latest known time plus a
             margin.
-        title: Heading; empty for that of a timeline.
-        notes: Sentences below the drawing.
-        texts: The texts of the interface.
     """
-    title = title or texts("timeline")
+    title = translate("Timeline")
     if not spans:
-        return empty_drawing(title, texts("nothing_drawn"))
+        return empty_drawing(title, translate("Nothing has taken any time yet."))
     ordered = sorted(spans, key=lambda span: span.start_ms)
     if now_ms is None:
         now_ms = last_time_ms(ordered)
     lanes = build_lanes(ordered, now_ms)
     scale = time_scale(ordered, now_ms)
-    area = _PlotArea(scale, CHART_WIDTH - _GUTTER - _RIGHT, now_ms, texts)
+    area = _PlotArea(scale, CHART_WIDTH - _GUTTER - _RIGHT, now_ms)
     body: list[str] = []
     y: float = _TOP
     group = ""
@@ -102,38 +147,41 @@ def waterfall_svg(
         if index % 2 == 0:
             right = _GUTTER + area.width
             body.append(bar(6, y, right - 6, height, "currentColor", more='fill-opacity=".045"'))
-        body.append(label(12, y + _LANE_PAD + 11, lane_label(lane.name, texts), _LABEL_COLUMNS))
+        body.append(label(12, y + _LANE_PAD + 11, lane_label(lane.name), _LABEL_COLUMNS))
         for row in lane.rows:
             body += _row(row, area, y + _LANE_PAD)
             y += _ROW
         y += 2 * _LANE_PAD
     bottom = y
-    gaps = [(area.middle(fold), f"⋯ {texts.duration(fold.end_ms - fold.start_ms)} ⋯") for fold in scale.folds]
-    marks = without_overlap([*gaps, *((area.x(tick), texts.time(f"{tick / 1000:g} s")) for tick in scale.ticks(8))])
+    gaps = [(area.middle(fold), f"⋯ {translate_duration(fold.end_ms - fold.start_ms)} ⋯") for fold in scale.folds]
+    marks = without_overlap([*gaps, *((area.x(tick), translate_time(f"{tick / 1000:g} s")) for tick in scale.ticks(8))])
     lines = "".join(rule(x, _TOP, bottom) for x, text in marks if (x, text) not in gaps)
     labels = "".join(label(x, bottom + 17, text, 24, more='text-anchor="middle"') for x, text in marks)
-    pieces = [heading(title), _legend(ordered, texts), lines + faint(labels), *body]
+    pieces = [heading(title), _legend(ordered), lines + faint(labels), *body]
     edges = (area.x(ms) for fold in scale.folds for ms in (fold.start_ms, fold.end_ms))
     pieces += [rule(x, _TOP, bottom, more='stroke-dasharray="2 3" stroke-opacity=".6"') for x in edges]
-    below, notes_height = footnotes([*omission_notes(lanes, texts), *notes], bottom + 36, 120)
-    description = describe_spans(ordered, now_ms, texts)
+    below, notes_height = footnotes(omission_notes(lanes), bottom + 36, 120)
+    description = describe_spans(ordered, now_ms)
     return drawing((CHART_WIDTH, bottom + 26 + notes_height), title, description, *pieces, *below)
 
 
-def describe_spans(spans: Sequence[TimelineSpan], now_ms: float, texts: Texts) -> str:
+def describe_spans(spans: Sequence[TimelineSpan], now_ms: float | None) -> str:
     """Describe the spans: total time, number of lanes, and number and duration of the calls of each kind."""
+    now_ms = last_time_ms(spans) if now_ms is None else now_ms
     end = max((span.end_at(now_ms) for span in spans), default=0.0)
     parts = []
-    for kind, noun in _COUNTED.items():
+    for kind in _FILLS:
         of_kind = [span for span in spans if span.kind == kind]
         if of_kind:
             busy_ms = sum(span.end_at(now_ms) - span.start_ms for span in of_kind if not span.is_delegation)
-            parts.append(texts("counted_time", count=texts.count(len(of_kind), noun), time=texts.duration(busy_ms)))
+            parts.append(
+                translate("{count} ({time})", count=count_label(len(of_kind), kind), time=translate_duration(busy_ms))
+            )
     n_failed = sum(span.status == "failed" for span in spans)
-    failed = texts("spans_failed", n=f"{n_failed:,}") if n_failed else ""
-    lanes = texts.count(len({(span.group, span.lane) for span in spans}), "n_lanes")
-    time, listed = texts.duration(end), texts("between_parts").join(parts)
-    return texts("spans_described", time=time, lanes=lanes, parts=listed, failed=failed)
+    failed = translate("; {n} failed", n=f"{n_failed:,}") if n_failed else ""
+    lanes = translate_count(len({(span.group, span.lane) for span in spans}), "lane")
+    time, listed = translate_duration(end), translate(", ", context="parts").join(parts)
+    return translate("{time}; {lanes}: {parts}{failed}.", time=time, lanes=lanes, parts=listed, failed=failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +191,6 @@ class _PlotArea:
     scale: TimeScale
     width: float
     now_ms: float
-    texts: Texts
 
     @property
     def px_per_ms(self) -> float:
@@ -156,26 +203,25 @@ class _PlotArea:
         return (self.x(fold.start_ms) + self.x(fold.end_ms)) / 2
 
 
-def _legend(spans: Sequence[TimelineSpan], texts: Texts) -> str:
+def _legend(spans: Sequence[TimelineSpan]) -> str:
     """Legend of the fills and shapes that occur."""
     kinds = {span.kind for span in spans if not span.is_delegation}
     edge = {TOOL: '<rect x="0" y="-9" width="3" height="10" fill="#1f2328"/>'}
     entries = [
-        (bar(0, -9, 14, 10, fill.paint, more='rx="2"') + edge.get(kind, ""), fill.name)
+        (bar(0, -9, 14, 10, fill.paint, more='rx="2"') + edge.get(kind, ""), legend_label(kind))
         for kind, fill in _FILLS.items()
         if kind in kinds
     ]
     if any(span.is_delegation for span in spans):
         dashed = f'fill="none" stroke="{ORANGE}" stroke-width="1.5" stroke-dasharray="3 2"'
-        entries.append((f'<rect x="0" y="-9" width="14" height="10" rx="2" {dashed}/>', "span_delegated"))
+        entries.append((f'<rect x="0" y="-9" width="14" height="10" rx="2" {dashed}/>', translate("delegated")))
     if any(span.first_token_ms is not None for span in spans):
         tick = '<path d="M7 -11v14" stroke="currentColor" stroke-width="1.6"/><path d="M4 -12h6l-3 4z"/>'
-        entries.append((tick, "span_first_token"))
+        entries.append((tick, translate("first token")))
     if any(span.status in _BAD for span in spans):
-        entries.append((_cross(7, -4), "span_failed"))
+        entries.append((_cross(7, -4), translate("failed, denied")))
     pieces, x = [], 12.0
-    for symbol, key in entries:
-        text = texts(key)
+    for symbol, text in entries:
         pieces.append(f'<g transform="translate({x:.1f} 42)">{symbol}{label(19, 0, text, 24)}</g>')
         x += 19 + text_px(text) + 16
     return "".join(pieces)
@@ -193,7 +239,7 @@ def _row(row: Sequence[TimelineSpan], area: _PlotArea, y: float) -> Iterator[str
 
 
 def _has_failure(cluster: SpanCluster) -> bool:
-    """True if a call failed, was denied or cancelled; a wait never fails, whatever the decision was."""
+    """True if a call failed or was denied; a wait never fails, whatever the decision was."""
     return any(span.kind != WAIT and span.status in _BAD for span in cluster.spans)
 
 
@@ -202,10 +248,10 @@ def _cluster(cluster: SpanCluster, area: _PlotArea, y: float, room_until: float)
     span = cluster.spans[0]
     left = area.x(cluster.start_ms)
     wide = max(area.x(cluster.end_ms) - left, _NARROW_PX)
-    text = (span_detail if span.is_delegation and span.detail else span_label)(span, area.texts)
+    text = (span_detail if span.is_delegation and span.detail else span_label)(span)
     if len(cluster.spans) > 1:
-        text = area.texts.count(len(cluster.spans), _COUNTED[span.kind])
-    shape = _shape(span, left, y, wide, _tip(cluster, area.texts))
+        text = count_label(len(cluster.spans), span.kind)
+    shape = _shape(span, left, y, wide, _tip(cluster))
     tick = 0.0
     if span.first_token_ms is not None and len(cluster.spans) == 1:
         tick = area.x(span.first_token_ms) - left
@@ -243,16 +289,26 @@ def _cross(x: float, y: float) -> str:
     return f'{halo}<path {path} stroke="{VERMILLION}" stroke-width="2"/>'
 
 
-def _tip(cluster: SpanCluster, texts: Texts) -> str:
+def _tip(cluster: SpanCluster) -> str:
     """Tooltip of a bar."""
-    span, start, time = cluster.spans[0], *map(texts.duration, (cluster.start_ms, cluster.end_ms - cluster.start_ms))
+    span, start, time = (
+        cluster.spans[0],
+        *map(translate_duration, (cluster.start_ms, cluster.end_ms - cluster.start_ms)),
+    )
     if len(cluster.spans) > 1:
-        names = texts.listed(dict.fromkeys(span_label(span, texts) for span in cluster.spans[:8]))
-        counted = texts.count(len(cluster.spans), _COUNTED[span.kind])
-        return texts("spans_tip", count=counted, names=names, start=start, time=time)
-    kind, status = texts(f"span_{span.kind}"), texts(f"state_{span.status}")
-    tip = texts("span_tip", kind=kind, name=span_label(span, texts), status=status, start=start, time=time)
+        names = translate_list(dict.fromkeys(span_label(span) for span in cluster.spans[:8]))
+        counted = count_label(len(cluster.spans), span.kind)
+        return translate("{count}: {names}; {start} + {time}", count=counted, names=names, start=start, time=time)
+    kind, status = kind_label(span.kind), status_label(span.status)
+    tip = translate(
+        "{kind} {name}, {status}: {start} + {time}",
+        kind=kind,
+        name=span_label(span),
+        status=status,
+        start=start,
+        time=time,
+    )
     if span.first_token_ms is not None:
-        tip += texts("first_token_after", time=texts.duration(span.first_token_ms - span.start_ms))
-    detail = span_detail(span, texts)
-    return (tip + texts("tip_detail", detail=detail) if detail else tip)[:600]
+        tip += translate("; first token after {time}", time=translate_duration(span.first_token_ms - span.start_ms))
+    detail = span_detail(span)
+    return (tip + translate("; {detail}", detail=detail) if detail else tip)[:600]

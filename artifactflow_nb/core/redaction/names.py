@@ -124,7 +124,8 @@ def is_secret(name: str, value: str) -> bool:
     """Whether a quoted value next to a name is a secret; False for placeholders and names of variables."""
     if not names_secret(name) or MASK in value or is_placeholder(value) or not has_content(value):
         return False
-    return names_password(name) or not _SENTENCE.search(value)  # several words are a secret only as a password
+    credential = AUTH_SCHEME.sub("", value, count=1)
+    return names_password(name) or not _SENTENCE.search(credential)  # several words are a secret only as a password
 
 
 def has_content(value: str) -> bool:

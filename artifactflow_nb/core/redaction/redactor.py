@@ -23,6 +23,7 @@ SHORTEST_WORD = 8
 
 _MAX_PASSES = 16
 _CACHE_SIZE = 512
+_URL_SAFE = str.maketrans("+/", "-_")
 _SECRET = re.compile(r"""[^\s"'`<>(){},;&|\\]{4,4096}+""")
 """The longest text that can be a single secret."""
 
@@ -139,7 +140,12 @@ def _spellings(secret: str) -> Iterator[str]:
     yield quote(secret, safe="", errors="replace")
     yield quote_plus(secret, errors="replace")
     yield html.escape(secret)
-    yield base64.b64encode(secret.encode("utf-8", "replace")).decode()
+    data = secret.encode("utf-8", "replace")
+    for shift, skipped in enumerate((0, 2, 3)):  # base64 after a user of unknown length, as in `Basic` credentials
+        padded = base64.b64encode(b"\0" * shift + data).decode()[skipped:]
+        for text in (padded, padded.rstrip("="), padded[: (shift + len(data)) * 4 // 3 - skipped]):
+            if len(text) >= SHORTEST_WORD:
+                yield from (text, text.translate(_URL_SAFE), quote(text, safe=""))
 
 
 def is_same_text(recorded: str, now: str) -> bool:

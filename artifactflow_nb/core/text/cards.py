@@ -1,6 +1,6 @@
 """Cards: notebook display of values with a heading, rows and collapsible details.
 
-A card renders as plain text, Markdown and HTML. All content is escaped, except `MarkdownText`, which is sanitised. The
+A card renders as plain text and HTML. All content is escaped, except `MarkdownText`, which is sanitised. The
 HTML is readable without its few style rules, loads nothing and takes its colours from the page.
 """
 
@@ -114,12 +114,6 @@ class CardTable:
         lines = ["  ".join(map(pad, row, widths)).rstrip() for row in texts]
         return "\n".join([*lines, *filter(None, [self.more_text])])
 
-    def markdown(self) -> str:
-        """Render as a Markdown table."""
-        rule = "|".join(["---"] * len(self.columns))
-        lines = [_md_row(self.columns), f"|{rule}|", *map(_md_row, self.rows)]
-        return "\n".join(lines) + (f"\n\n{self.more_text}" if self.n_more else "")
-
     def html(self) -> str:
         """Render as a scrollable `<table>` element."""
         head = "".join(f"<th>{cell_html(column)}</th>" for column in self.columns)
@@ -149,18 +143,6 @@ class Details:
             return ""
         return f"{escape_invisible(self.summary)}:\n{indent(self.body.plain(), '  ')}"
 
-    def markdown(self) -> str:
-        """Render as a `<details>` element with a Markdown body."""
-        from artifactflow_nb.core.text.markdown import safe_markdown
-
-        if isinstance(self.body, CardTable):
-            body = self.body.markdown()
-        elif isinstance(self.body, MarkdownText):
-            body = safe_markdown(_truncate(self.body.text))
-        else:  # an indented code block: no text in it can end it
-            body = indent(_truncate(self.body.text).strip("\n"), "    ", lambda _line: True)
-        return f"{self._opening_html()}\n\n{body}\n\n</details>"
-
     def html(self) -> str:
         """Render as a `<details>` element."""
         from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape
@@ -171,10 +153,8 @@ class Details:
             body = MarkdownRenderer().html(_truncate(self.body.text))
         else:
             body = f'<pre tabindex="0">{escape(_truncate(self.body.text))}</pre>'
-        return f"{self._opening_html()}<div>{body}</div></details>"
-
-    def _opening_html(self) -> str:
-        return f"<details{' open' if self.is_open else ''}><summary>{cell_html(self.summary)}</summary>"
+        state = " open" if self.is_open else ""
+        return f"<details{state}><summary>{cell_html(self.summary)}</summary><div>{body}</div></details>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,16 +191,14 @@ class Card:
         folds = [fold.plain() for fold in self.folds]
         return "\n".join([head, *rows, *filter(None, [*folds, self.note])])
 
-    def markdown(self) -> str:
-        """Render as Markdown: a heading, a list and collapsible details."""
-        head = f"**{cell_markdown(self.kind)}**" + (f" {cell_markdown(self.title)}" if self.title else "")
-        rows = "\n".join(f"- {cell_markdown(label)}: {cell_markdown(cell)}" for label, cell in self._visible_rows)
-        folds = [fold.markdown() for fold in self.folds]
-        return "\n\n".join(filter(None, [head, rows, *folds, cell_markdown(self.note)]))
-
     def html(self) -> str:
         """Render as an HTML element that includes its style rules."""
         return card_frame(self.content_html())
+
+    @property
+    def output(self) -> dict[str, str]:
+        """The saved output of a cell, by media type."""
+        return {"text/plain": self.plain(), "text/html": self.html()}
 
     def content_html(self) -> str:
         """Render the content, without the frame and the style rules."""
@@ -260,9 +238,6 @@ class CardMixin(ABC):
     def _repr_pretty_(self, printer: Printer, cycle: bool) -> None:
         del cycle  # a card holds no other card
         printer.text(repr(self) if len(printer.stack) > 1 else self._card().plain())
-
-    def _repr_markdown_(self) -> str:
-        return self._card().markdown()
 
     def _repr_html_(self) -> str:
         return self._card().html()
@@ -322,10 +297,6 @@ def cell_markdown(cell: CardCell) -> str:
 
     text = safe_markdown_line(clip(escape_invisible(_text(cell)), _CELL_COLUMNS))
     return f"<code>{text}</code>" if isinstance(cell, Code) and text else text
-
-
-def _md_row(cells: Sequence[CardCell]) -> str:
-    return f"| {' | '.join(map(cell_markdown, cells))} |"
 
 
 T = TypeVar("T")
@@ -394,10 +365,6 @@ class DisplayList(Sequence[T]):
     def _repr_pretty_(self, printer: Printer, cycle: bool) -> None:
         del cycle
         printer.text(repr(self))
-
-    def _repr_markdown_(self) -> str:
-        table = [self._table().markdown()] if self else []
-        return "\n\n".join([*table, *map(cell_markdown, self._remarks())])
 
     def _repr_html_(self) -> str:
         notes = (f'<p class="af-card-quiet">{cell_html(remark)}</p>' for remark in self._remarks())

@@ -8,6 +8,7 @@ import re
 
 # Kana, Hangul, and Han characters with their repetition marks and the zero used in years.
 CJK = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
+UNSPACED = rf"{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # with Thai, Lao, Burmese and Khmer
 CJK_RUN = re.compile(rf"[{CJK}]+")
 LINE_WRAP = re.compile(rf"(?<=[{CJK}])[ \t]*\n[ \t]*(?=[{CJK}])")  # a wrapped line of a text without spaces
 
@@ -65,43 +66,15 @@ WEAK_PAIRS = frozenset(
 """.split()  # noqa: SIM905 - a list of words reads best as a text
 )
 
-# Everyday near-synonyms, one group per line, like the English ones in `stopwords.py`.
+# Everyday near-synonyms in groups, like the English ones in `stopwords.py`.
 _SYNONYMS = """
-密码 口令
-接口 api
-价格 价钱 费用
-丢失 遗失
-删除 移除 清除
-修改 更改 变更
-开始 启动 开启
-结束 终止 停止
-检查 核对 核查
-批准 审批 同意
-保修 质保
-更换 替换
-购买 采购
-损坏 破损
-付款 支付
-员工 职工 职员
-允许 准许
-禁止 严禁 不得
-提交 上交 递交
-保存 存放 储存
-失败 故障 出错
-客人 来宾 访客
-座位 工位
-密碼 口令
-價格 價錢 費用
-遺失 丟失
-刪除 移除 清除
-開始 啟動
-檢查 核對
-更換 替換
-購買 採購
-損壞 破損
-員工 職員
+密码|口令 接口|api 价格|价钱|费用 丢失|遗失 删除|移除|清除 修改|更改|变更 开始|启动|开启
+结束|终止|停止 检查|核对|核查 批准|审批|同意 保修|质保 更换|替换 购买|采购 损坏|破损 付款|支付
+员工|职工|职员 允许|准许 禁止|严禁|不得 提交|上交|递交 保存|存放|储存 失败|故障|出错 客人|来宾|访客
+座位|工位 密碼|口令 價格|價錢|費用 遺失|丟失 刪除|移除|清除 開始|啟動 檢查|核對 更換|替換 購買|採購
+損壞|破損 員工|職員
 """
-SYNONYM_PAIRS = tuple(tuple(line.split()) for line in _SYNONYMS.strip().splitlines())
+SYNONYM_PAIRS = tuple(tuple(group.split("|")) for group in _SYNONYMS.split())
 
 _ENGLISH_WORD = re.compile(r"[A-Za-z]+")
 
@@ -133,11 +106,6 @@ def characters_and_bigrams(run: str) -> list[str]:
     """Return the characters of a run, each followed by the bigram that starts with it."""
     pairs = bigrams(run) if len(run) > 1 else []
     return [term for i, character in enumerate(run) for term in (character, *pairs[i : i + 1])]
-
-
-def is_character(term: str) -> bool:
-    """Return whether a term is a single character, which the index contains in addition to bigrams."""
-    return len(term) == 1 and CJK_RUN.match(term) is not None
 
 
 def is_chinese(text: str) -> bool:

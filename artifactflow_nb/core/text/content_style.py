@@ -55,8 +55,8 @@ def highlight(code: str, language: str) -> str:
 
 _PARTS = {
     "af-math": """
-.af-math > [hidden] { display: inline; }
-.af-math > math { display: none; }
+.af-math:has(> [hidden] > math) > [hidden] { display: inline !important; }
+.af-math:has(> [hidden] > math) > math { display: none; }
 .af-math math { font-family: math, "STIX Two Math", "Latin Modern Math", "Cambria Math", "DejaVu Math TeX Gyre", serif;
   font-size: 1.06em; }
 .af-display { display: block; max-width: 100%; padding: 0.4em 0; overflow-x: auto; overflow-y: hidden; }

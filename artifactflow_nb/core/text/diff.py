@@ -1,4 +1,4 @@
-"""Text differences as displayable values, in HTML, Markdown and plain text.
+"""Text differences as displayable values, in HTML and plain text.
 
 The HTML uses `<ins>` and `<del>`, so that it is readable without colours and style. The texts are escaped, and
 invisible characters are displayed by code point. Long unchanged sections are collapsed, and very long diffs are
@@ -7,24 +7,26 @@ truncated.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Literal, get_args
 
+from artifactflow_nb.core.language import EnglishText, translate
 from artifactflow_nb.core.text.cards import escape_invisible
 from artifactflow_nb.core.text.chinese import language_tag
 from artifactflow_nb.core.text.comparison import (
+    COARSE,
     CONTEXT_LINES,
     DiffLine,
     DiffRow,
     DiffSection,
+    DiffSpan,
     compare_texts,
-    fence_diff,
     unified_diff,
 )
-from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.text.format import translate_count
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.core.text.panels import SIDES, panel_html
 from artifactflow_nb.errors import UsageError
@@ -40,35 +42,7 @@ _LANGUAGE_CHARS = 4000  # a sample is enough to detect the language
 _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
-DiffWords = Callable[[str, int], str]
-"""The words of a difference: by key, with a number of lines where the words have one; unescaped."""
-
-
-def english_words(key: str, n: int) -> str:
-    """The words of a difference in English."""
-    words = {
-        "changed": f"{count(n, 'line')} changed",
-        "added": f"{count(n, 'line')} added",
-        "removed": f"{count(n, 'line')} removed",
-        "equal": "no difference",
-        "unchanged": f"… {count(n, 'unchanged line')}",
-        "more": f"… {count(n, 'line')} more",
-        "further": f"… {count(n, 'further changed line')}",
-        "del": "removed",
-        "ins": "added",
-        "no_line_feed": "(no line feed at the end)",
-    }
-    return words[key]
-
-
-def diff_html(
-    old: str,
-    new: str,
-    *,
-    layout: Layout = "inline",
-    names: tuple[str, str] = ("before", "after"),
-    words: DiffWords = english_words,
-) -> str:
+def diff_html(old: str, new: str, *, layout: Layout = "inline", names: tuple[str, str] = ("before", "after")) -> str:
     """Render a difference as an element without its style rules, as for a panel.
 
     Args:
@@ -76,7 +50,6 @@ def diff_html(
         new: The new text.
         layout: `inline`, removed lines above added ones; or `side_by_side`, the old text left of the new one.
         names: Names of the two texts.
-        words: The words in the language of the reader.
 
     Errors: `UsageError` for another layout.
     """
@@ -87,17 +60,24 @@ def diff_html(
     changed = sum(row.is_similar for row in rows)
     added = sum(row.new is not None for row in rows) - changed
     removed = sum(row.old is not None for row in rows) - changed
-    parts = [(changed, "changed"), (added, "added"), (removed, "removed")]
-    counts = ", ".join(words(change, n) for n, change in parts if n) or words("equal", 0)
+    parts: list[tuple[int, EnglishText]] = [
+        (changed, "{lines} changed"),
+        (added, "{lines} added"),
+        (removed, "{lines} removed"),
+    ]
+    counts = ", ".join(translate(text, lines=translate_count(n, "line")) for n, text in parts if n)
+    counts = counts or translate("no difference")
+    if any(section.is_coarse for section in sections):
+        counts += f" ({translate(COARSE)})"
     lang = f' lang="{tag}"' if (tag := language_tag(new[:_LANGUAGE_CHARS] or old[:_LANGUAGE_CHARS])) else ""
     kind = layout.replace("_", "-")
     heading = f'<p class="af-diff-said">{escape(" → ".join(names))}: {counts}</p>'
-    return f'<div class="af-diff af-diff-{kind}"{lang}>{heading}{"".join(_body(sections, layout, words))}</div>'
+    return f'<div class="af-diff af-diff-{kind}"{lang}>{heading}{"".join(_body(sections, layout))}</div>'
 
 
-def _body(sections: Sequence[DiffSection], layout: Layout, words: DiffWords) -> Iterator[str]:
+def _body(sections: Sequence[DiffSection], layout: Layout) -> Iterator[str]:
     """Render tables of changed lines with context lines, and collapsed sections between them."""
-    render = partial(_render, layout=layout, words=words)
+    render = partial(_render, layout=layout)
     rows: list[str] = []
     remaining = MAX_ROWS if any(section.rows for section in sections) else -1
     for index, section in enumerate(sections):
@@ -107,8 +87,9 @@ def _body(sections: Sequence[DiffSection], layout: Layout, words: DiffWords) -> 
             rows += render(section.rows[:remaining], True)
             remaining -= len(section.rows)
             continue
+        starts = section.old_start, section.new_start
         lines = [
-            DiffRow(DiffLine(section.old_start + n, text, (), True), DiffLine(section.new_start + n, text, (), True))
+            DiffRow(*(DiffLine(start + n, text, (DiffSpan(text, False),), True) for start in starts))
             for n, text in enumerate(section.unchanged_lines, 1)
         ]
         lead = 0 if index == 0 else CONTEXT_LINES
@@ -117,15 +98,17 @@ def _body(sections: Sequence[DiffSection], layout: Layout, words: DiffWords) -> 
             rows += render(lines, False)
             continue
         yield _table([*rows, *render(lines[:lead], False)])
-        summary = f"<summary>{words('unchanged', end - lead)}</summary>"
+        summary = translate("… {lines}", lines=translate_count(end - lead, "unchanged line"))
         n_more = end - lead - MAX_ROWS
-        more = f'<p class="af-diff-said">{words("more", n_more)}</p>' if n_more > 0 else ""
+        note = translate("… {lines} more", lines=translate_count(n_more, "line"))
+        more = f'<p class="af-diff-said">{note}</p>' if n_more > 0 else ""
         table = _table(render(lines[lead:end][:MAX_ROWS], False))
-        yield f'<details class="af-diff-fold">{summary}{table}{more}</details>'
+        yield f'<details class="af-diff-fold"><summary>{summary}</summary>{table}{more}</details>'
         rows = [*render(lines[end:], False)]
     yield _table(rows)
     if (n_omitted := sum(len(section.rows) for section in sections) - MAX_ROWS) > 0:
-        yield f'<p class="af-diff-said">{words("further", n_omitted)}</p>'
+        note = translate("… {lines}", context="further", lines=translate_count(n_omitted, "further changed line"))
+        yield f'<p class="af-diff-said">{note}</p>'
 
 
 def _table(rows: Iterable[str]) -> str:
@@ -133,19 +116,19 @@ def _table(rows: Iterable[str]) -> str:
     return f'<table class="af-diff-lines"><tbody>{body}</tbody></table>' if body else ""
 
 
-def _render(rows: Sequence[DiffRow], changed: bool, layout: Layout, words: DiffWords) -> Iterator[str]:
+def _render(rows: Sequence[DiffRow], changed: bool, layout: Layout) -> Iterator[str]:
     if layout == "side_by_side":
         left, right = ("del", "ins") if changed else ("same", "same")
-        yield from (f"<tr>{_side(row.old, left, words)}{_side(row.new, right, words)}</tr>" for row in rows)
+        yield from (f"<tr>{_side(row.old, left)}{_side(row.new, right)}</tr>" for row in rows)
         return
     if not changed:
-        yield from (_inline_row(row.old, row.new, "same", words) for row in rows)
+        yield from (_inline_row(row.old, row.new, "same") for row in rows)
         return
     for kind, line in _in_order(rows):
-        yield _inline_row(line if kind == "del" else None, line if kind == "ins" else None, kind, words)
+        yield _inline_row(line if kind == "del" else None, line if kind == "ins" else None, kind)
 
 
-def marked_diff(hunks: str, words: DiffWords = english_words) -> str:
+def marked_diff(hunks: str) -> str:
     """Render hunks of a unified diff as lines: `<del>` and `<ins>`, with changed words in `<mark>`, and `<span>`."""
     html = ""
     for is_change, group in groupby(hunks.split("\n"), lambda line: line[:1] in {"-", "+", "\\"}):
@@ -168,7 +151,7 @@ def marked_diff(hunks: str, words: DiffWords = english_words) -> str:
                 parts = (
                     f"<{tag}>{escape(text)}</{tag}>" if tag and new else escape(text) for text, new in changed.spans
                 )
-                note = "" if changed.has_newline else f"<span{_WHERE}> {words('no_line_feed', 0)}</span>"
+                note = "" if changed.has_newline else f"<span{_WHERE}> {translate('(no line feed at the end)')}</span>"
                 html += f"<{kind}>{'-' if kind == 'del' else '+'}{''.join(parts)}{note}\n</{kind}>"
     return html
 
@@ -182,33 +165,34 @@ def _in_order(rows: Iterable[DiffRow]) -> Iterator[tuple[str, DiffLine]]:
 
 
 _SIGNS = {"same": "", "del": "−", "ins": "+"}
+_CHANGES: dict[str, EnglishText] = {"del": "removed", "ins": "added"}
 
 
-def _inline_row(old: DiffLine | None, new: DiffLine | None, kind: str, words: DiffWords) -> str:
+def _inline_row(old: DiffLine | None, new: DiffLine | None, kind: str) -> str:
     sign = _SIGNS[kind]
-    label = f' aria-label="{words(kind, 0)}"' if sign else ""
+    label = f' aria-label="{translate(_CHANGES[kind])}"' if sign else ""
     line = new or old
     return (
         f'<tr class="af-diff-{kind}">{_number(old)}{_number(new)}<td class="af-diff-sign"{label}>{sign}</td>'
-        f"{_text(line, kind, words)}</tr>"
+        f"{_text(line, kind)}</tr>"
     )
 
 
-def _side(line: DiffLine | None, kind: str, words: DiffWords) -> str:
-    return f"{_number(line)}{_text(line, kind if line else 'none', words)}"
+def _side(line: DiffLine | None, kind: str) -> str:
+    return f"{_number(line)}{_text(line, kind if line else 'none')}"
 
 
 def _number(line: DiffLine | None) -> str:
     return f'<td class="af-diff-no">{line.number if line else ""}</td>'
 
 
-def _text(line: DiffLine | None, kind: str, words: DiffWords) -> str:
+def _text(line: DiffLine | None, kind: str) -> str:
     """Render the text cell of a line; a class marks lines that are changed as a whole."""
     spans = line.spans if line else ()
     whole = " af-diff-whole" if kind in {"ins", "del"} and all(span.changed for span in spans) else ""
     end = ""
     if line is not None and not line.has_newline:
-        end = f'<span class="af-diff-end"> {words("no_line_feed", 0)}</span>'
+        end = f'<span class="af-diff-end"> {translate("(no line feed at the end)")}</span>'
     content = "".join(f"<{kind}>{_visible(text)}</{kind}>" if changed else _visible(text) for text, changed in spans)
     return f'<td class="af-diff-text af-diff-{kind}{whole}">{content}{end}</td>'
 
@@ -251,15 +235,12 @@ class TextDiff:
         diff = unified_diff(*self._texts, *self.names) or f"{' → '.join(self.names)}: no difference"
         return escape_invisible(diff.rstrip("\n"))
 
-    def table(self, words: DiffWords = english_words) -> str:
-        """Render as an HTML element without its style rules, with the words of `diff_html`."""
-        return diff_html(*self._texts, layout=self.layout, names=self.names, words=words)
+    def table(self) -> str:
+        """Render as an HTML element without its style rules."""
+        return diff_html(*self._texts, layout=self.layout, names=self.names)
 
     def __repr__(self) -> str:
         return self.plain()
-
-    def _repr_markdown_(self) -> str:
-        return fence_diff(self.plain())
 
     def _repr_html_(self) -> str:
         return panel_html(self.table())
@@ -277,9 +258,6 @@ class DiffMixin(ABC):
 
     def __repr__(self) -> str:
         return repr(self.diff)
-
-    def _repr_markdown_(self) -> str:
-        return self.diff._repr_markdown_()
 
     def _repr_html_(self) -> str:
         return self.diff._repr_html_()

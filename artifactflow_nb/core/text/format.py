@@ -1,4 +1,4 @@
-"""Texts for people: counts, durations, costs, sizes, times, reprs and lines that fit into columns.
+"""Texts for people: counts, durations, costs, sizes, times and lines that fit into columns.
 
 Columns are those of a monospaced font: a Chinese character takes two, a combining accent none. The last functions
 concern texts that are stored: a question with its context, and texts without lone surrogates.
@@ -6,14 +6,14 @@ concern texts that are stored: a question with its context, and texts without lo
 
 import json
 import re
-import reprlib
 import unicodedata
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
 
+from artifactflow_nb.core.language import EnglishText, catalogue, current_language
 from artifactflow_nb.core.text.chinese import CJK
 
 _SECOND_MS = 1000
@@ -21,9 +21,11 @@ _MINUTE_S = 60
 _HOUR_S = 3600
 _TENTHS_BELOW_MS = 9.95
 _KILO = 1000
-MAX_REPR_CHARS = 80
 MAX_LISTED_LINES = 20
-_PLURALS = {"branch": "branches", "query": "queries"}
+_NAME_CHARS = 80
+_PLURALS = {"branch": "branches", "query": "queries", "search": "searches"}
+_CHINESE_UNITS = {"ms": "毫秒", "s": "秒", "min": "分", "h": "小时"}
+_UNIT = re.compile(r"\b(ms|s|min|h)\b")
 
 _ELLIPSIS = "…"
 _JOINER = "\u200d"
@@ -44,6 +46,12 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else _PLURALS.get(noun, noun + 's')}"
 
 
+def translate_count(number: int, noun: EnglishText) -> str:
+    """Format a count in the language of the interface; the noun is a singular: `2 blocks`, `2 个内容块`."""
+    text = catalogue(current_language()).get(f"{{n}} {noun}")
+    return text.format(n=f"{number:,}") if text else count(number, noun)
+
+
 def duration(ms: float) -> str:
     """Format milliseconds: `0.4 ms`, `340 ms`, `12.3 s`, `2 min 05 s`, `3 h 07 min`."""
     if ms < _TENTHS_BELOW_MS:
@@ -57,6 +65,16 @@ def duration(ms: float) -> str:
         return f"{int(seconds // _MINUTE_S)} min {int(seconds % _MINUTE_S):02d} s"
     minutes = round(seconds / _MINUTE_S)
     return f"{minutes // _MINUTE_S:,} h {minutes % _MINUTE_S:02d} min"
+
+
+def translate_duration(ms: float) -> str:
+    """Format milliseconds in the language of the interface: `12.3 s`, `12.3 秒`."""
+    return translate_time(duration(ms))
+
+
+def translate_time(text: str) -> str:
+    """Translate the units of a formatted duration."""
+    return text if current_language() == "en" else _UNIT.sub(lambda unit: _CHINESE_UNITS[unit[0]], text)
 
 
 def usd(amount: float, *, exact: bool = False) -> str:
@@ -80,11 +98,6 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes / _KILO:.1f} GB"
 
 
-def format_time(time: datetime) -> str:
-    """Format a timezone-aware time: `2026-11-22 04:37 UTC`."""
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
 def format_local_time(time: datetime) -> str:
     """Format a timezone-aware time in the zone of this computer: `2026-11-22 05:37 CET`."""
     return f"{time.astimezone():%Y-%m-%d %H:%M %Z}"
@@ -98,32 +111,6 @@ def media_placeholder(kind: str, media_type: str, base64: str) -> str:
 def base64_size(base64: str) -> str:
     """Format the decoded size of a base64 text: `1,204 bytes`."""
     return count(len(base64) * 3 // 4 - base64[-2:].count("="), "byte")
-
-
-class _Repr(reprlib.Repr):
-    """Repr with limits at each level, so that its cost does not depend on the size of the value."""
-
-    def __init__(self, max_chars: int) -> None:
-        super().__init__()
-        self.maxlevel = 3
-        self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = 12
-        self.maxstring = self.maxother = max_chars + 1  # one more, so that `short_repr` sees that something was cut
-
-    def repr_str(self, x: str, level: int) -> str:
-        """Return the repr of the beginning; the base class would keep both ends."""
-        del level
-        return repr(x[: self.maxstring])
-
-    def repr_int(self, x: int, level: int) -> str:
-        """Return an integer, or only its size if it is large, because Python refuses to print thousands of digits."""
-        del level
-        return f"<integer of {x.bit_length()} bits>" if x.bit_length() > self.maxother * 3 else repr(x)
-
-
-def short_repr(value: object, max_chars: int = MAX_REPR_CHARS) -> str:
-    """Return the repr of a value, truncated; time and memory do not grow with the value."""
-    text = _Repr(max_chars).repr(value)
-    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
 
 
 def value_text(value: Any) -> str:
@@ -146,7 +133,7 @@ def first_lines(lines: Sequence[str]) -> list[str]:
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """A question with the known name nearest to an unknown one, with a space before it; empty if none is near."""
-    text = str(name)[:MAX_REPR_CHARS]
+    text = str(name)[:_NAME_CHARS]
     near = get_close_matches(text, list(known), 3)
     near.sort(key=lambda match: sorted(match) != sorted(text))  # swapped letters are the most frequent slip
     return f" Did you mean {near[0]}?" if near else ""

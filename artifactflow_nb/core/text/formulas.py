@@ -27,15 +27,18 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
+from artifactflow_nb.core.text.chinese import CJK
+
 MAX_CHARS = 2000
 _MAX_DEPTH = 25
 _MAX_LINES = 60
 _ENDS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)", "$": "$"}
 """End of a formula by its start; the longer start comes first."""
 
-_WORD = re.compile(r"[\w$]")
-_PRICE = re.compile(r"\d[\d.,]*\s*(?:[A-Za-z]{2,}|[-–/%])")
-"""Start of a text between two dollar signs that belong to prices: `5 and 6`, `5/month`; a number alone is a formula."""
+_WORD = re.compile(rf"(?!(?:th|st|nd|rd|s)\b)(?![{CJK}])[\w$]")
+"""A word beside which a dollar sign is no mark of a formula, except endings as in `$n$th`; Chinese has no spaces."""
+_PRICE = re.compile(r"\d[\d.,]*\s*(?:/?\s*[A-Za-z]{2,}|[-–/]\s*$|%)")
+"""Start of a text between two dollar signs that belong to prices: `5 and 6`, `5/month`, `5-`; `2/3` is a formula."""
 _PROSE = re.compile(r"[^\\{}]*?(?:\b[A-Za-z]{2,}[,.;:]?\s+){3}")
 """Start of a text with three words in a row and no command before them: no formula has that."""
 _FORBIDDEN = re.compile(
@@ -120,15 +123,10 @@ class Formula:
     @property
     def markdown(self) -> str:
         """The formula between dollar signs, without HTML, links, images, and `|`, which would end a table cell."""
-        return tex_markdown(self.tex, is_display=self.is_display)
-
-
-def tex_markdown(tex: str, *, is_display: bool) -> str:
-    """Write TeX as a formula of Markdown; see `Formula.markdown`."""
-    for pattern, replacement in _NEUTRALISED:
-        tex = pattern.sub(replacement, tex)
-    marks = "$$" if is_display else "$"
-    return f"{marks}{' '.join(tex.split())}{marks}"
+        tex, marks = self.tex, "$$" if self.is_display else "$"
+        for pattern, replacement in _NEUTRALISED:
+            tex = pattern.sub(replacement, tex)
+        return f"{marks}{' '.join(tex.split())}{marks}"
 
 
 def formula_at(text: str, start: int) -> Formula | None:
@@ -145,7 +143,7 @@ def formula_at(text: str, start: int) -> Formula | None:
         return None
     if opening == "$":
         is_prose = text[first].isspace() or text[end - 1].isspace() or _PRICE.match(tex)
-        if is_prose or _WORD.match(text[start - 1 : start]) or _WORD.match(text[end + 1 : end + 2]):
+        if is_prose or _WORD.match(text[start - 1 : start]) or _WORD.match(text[end + 1 : end + 4]):
             return None
     return Formula(tex, opening in {"$$", r"\["}, end + len(closing))
 

@@ -5,13 +5,14 @@ sanitiser as well. Blocks are short (see `markdown_stream`), which bounds the co
 get a `lang` attribute. A name like `__exit__` is kept, where standard Markdown would render a bold "exit".
 """
 
+import hashlib
 import html
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
-from zlib import crc32
 
 import nh3
 from linkify_it import LinkifyIt
@@ -24,6 +25,7 @@ from markdown_it.utils import EnvType, OptionsDict
 
 from artifactflow_nb.core.text.chinese import language_tag
 from artifactflow_nb.core.text.content_style import ELEMENTS, highlight
+from artifactflow_nb.core.text.folds import fold_rule
 from artifactflow_nb.core.text.format import fenced, storable_text
 from artifactflow_nb.core.text.formulas import (
     CLEANER_ATTRIBUTES,
@@ -34,10 +36,11 @@ from artifactflow_nb.core.text.formulas import (
     split_formulas,
 )
 from artifactflow_nb.core.text.markdown_stream import MarkdownStream
+from artifactflow_nb.core.text.scripts import InlineParser, with_directions
 
 _TAGS = frozenset(
     {"p", "sub", "sup", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
-) | {"em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a"}
+) | {"em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "details", "summary"}
 _ATTRIBUTES = {
     "a": {"href", "id", "title"},
     "ol": {"start"},
@@ -102,7 +105,26 @@ class Footnote(NamedTuple):
     block: str = ""
 
 
-def footnotes(blocks: Sequence[str], *, is_arriving: bool = False) -> tuple[Footnote, ...]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Footnotes:
+    """The footnotes of a text, compared by their content at the cost of one number.
+
+    Attributes:
+        by_name: The footnotes by their names; those that are referred to first.
+        id: Beginning of the ids of their elements, as a page may show several texts.
+    """
+
+    by_name: Mapping[str, Footnote]
+    id: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Footnotes) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+def footnotes(blocks: Sequence[str], *, is_arriving: bool = False) -> Footnotes:
     """The footnotes of a text, numbered by their first reference; the text of the last block may be arriving."""
     texts: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -117,7 +139,16 @@ def footnotes(blocks: Sequence[str], *, is_arriving: bool = False) -> tuple[Foot
                 text = prose[match.end() :].partition("\n[^")[0].partition("\n\n")[0]
                 texts.setdefault(match[1], " ".join(_NOTE_MARKS.sub("", text).split())[:_NOTE_CHARS])
     referred = [Footnote(name, n, texts.get(name, ""), block) for n, (name, block) in enumerate(names.items(), 1)]
-    return (*referred, *(Footnote(name, 0, text) for name, text in texts.items() if name not in names))
+    notes = [*referred, *(Footnote(name, 0, text) for name, text in texts.items() if name not in names)]
+    digest = hashlib.blake2b(digest_size=8)
+    for note in notes:
+        digest.update(repr(note[:3]).encode("utf-8", "replace"))
+    for block in dict.fromkeys(names.values()):
+        digest.update(block.encode("utf-8", "replace"))
+    return Footnotes({note.name: note for note in notes}, f"af-note-{digest.hexdigest()}")
+
+
+NO_NOTES = Footnotes({}, "")
 
 
 class MarkdownRenderer:
@@ -126,11 +157,14 @@ class MarkdownRenderer:
     def __init__(self) -> None:
         options = {"html": False, "linkify": True, "maxNesting": _MAX_NESTING}
         rules = ["table", "strikethrough", "linkify"]
-        self._parser = MarkdownIt("commonmark", options).enable(rules).disable("reference")
+        self._parser = MarkdownIt("commonmark", options)
+        self._parser.inline = InlineParser()
+        self._parser.configure("commonmark", options).enable(rules).disable("reference")
         links = self._parser.linkify = LinkifyIt({"www.": _WEB_HOST}, {"fuzzy_link": False, "fuzzy_email": False})
         measure = links.test_schema_at  # Chinese has no space after a full stop
         links.test_schema_at = lambda text, *place: measure(text.translate(_CHINESE_MARKS), *place)
         self._parser.inline.ruler.before("emphasis", "dunder", _dunder_rule)
+        self._parser.block.ruler.before("paragraph", "fold", fold_rule, {"alt": ["paragraph", "blockquote", "list"]})
         add_formulas(self._parser)
         self._parser.inline.ruler.before("link", "footnote", _footnote_rule)
         self._parser.inline.ruler.before("autolink", "tag", _tag_rule)
@@ -154,13 +188,11 @@ class MarkdownRenderer:
         """Render a whole text as HTML."""
         blocks = [block.markdown for block in MarkdownStream(text).blocks]
         notes = footnotes(blocks)
-        return "".join(self.render_block(block, notes if "[^" in block else ()) for block in blocks)
+        return "".join(self.render_block(block, notes if "[^" in block else NO_NOTES) for block in blocks)
 
-    def _render(self, markdown: str, notes: tuple[Footnote, ...] = (), *, is_growing: bool = False) -> str:
-        by_name = {note.name: note for note in notes}
-        # Marks and texts of notes are linked. Their ids depend on the notes, as a page may show several texts.
-        notes_id = f"af-note-{crc32(repr(notes).encode('utf-8', 'replace')):08x}"
-        env: dict[str, object] = {"is_growing": is_growing, "notes": by_name, "notes_id": notes_id, "block": markdown}
+    def _render(self, markdown: str, notes: Footnotes = NO_NOTES, *, is_growing: bool = False) -> str:
+        by_name = notes.by_name
+        env: dict[str, object] = {"is_growing": is_growing, "notes": by_name, "notes_id": notes.id, "block": markdown}
         # Models also write lists of sources as lines that start with `[1]`, which Markdown would join to a paragraph.
         text = _list_sources(_without_controls(markdown), r"\1. ")
         if by_name and not text.startswith(("```", "~~~")):
@@ -186,7 +218,7 @@ class MarkdownRenderer:
                     element.attrSet("lang", tag)
                 element, texts = None, []
         markup = self._cleaner.clean(self._parser.renderer.render(tokens, self._parser.options, env))
-        return _OWN_PAGE.sub(r"\1", markup)
+        return with_directions(_OWN_PAGE.sub(r"\1", markup))
 
 
 def _list_sources(text: str, item: str) -> str:
@@ -377,7 +409,7 @@ def plain_line(text: str) -> str:
 
 
 _FONT_COMMAND = re.compile(r"\\(?:mathrm|mathbf|mathit|mathsf|text|operatorname|ce)\*?\{([^{}]*)\}")
-_END_OF_BLOCK = re.compile(r"</(?:p|li|h[1-6]|td|th|pre)>|<br>")
+_END_OF_BLOCK = re.compile(r"</(?:p|li|h[1-6]|td|th|pre|summary)>|<br>")
 _TAG = re.compile(r"<[^>]*>")
 _Replacements = tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 

@@ -1,14 +1,15 @@
 """Incremental splitting of streaming Markdown into blocks; finished blocks never change, only the last one is open.
 
-A block is a unit whose parse does not depend on later text: a paragraph, list, fence or table. Blocks are also split at
-a size limit, so that parsing and sending a block stay cheap; the continuation of a fence or table repeats its opening
-lines.
+A block is a unit whose parse does not depend on later text: a paragraph, list, fence, table or fold. Blocks are also
+split at a size limit, so that parsing and sending a block stay cheap; the continuation of a fence, table or fold
+repeats its opening lines.
 """
 
 import re
 from dataclasses import dataclass
 from itertools import pairwise
 
+from artifactflow_nb.core.text.folds import depth_after, repeated_head, starts_fold
 from artifactflow_nb.core.text.formulas import formula_at, is_open_formula
 
 MAX_BLOCK_CHARS = 4000
@@ -17,9 +18,10 @@ _FENCE = re.compile(r"\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?)*(`{3,}(?=[^`]*$)|~{3,}
 _MARKER = re.compile(r"\s{0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}(?:\s|$)")
 _OPEN_END = re.compile(
-    r"(?:\[(?:\^[\w.:-]{0,40})?|</?\w{0,3}|<(?:b|i|sub|sup)>[^<>\n]{0,80}(?:</?\w{0,3})?)\Z", re.IGNORECASE
+    r"(?:\[(?:\^[\w.:-]{0,40})?|</?\w{0,7}|<(?:b|i|sub|sup)>[^<>\n]{0,80}(?:</?\w{0,3})?)\Z", re.IGNORECASE
 )
 """The beginning of a footnote's mark, of a tag, or of a short element at the end of a text."""
+_MAX_FOLDS = 20
 _INLINE_MARK = re.compile(r"\\.|\\\Z|`+|\$\$?", re.DOTALL)
 
 
@@ -96,6 +98,7 @@ class MarkdownStream:
         self._kind = ""
         self._fence = ""
         self._fence_line = ""
+        self._depth = 0  # of open folds
         self.append(text)
 
     @property
@@ -136,7 +139,7 @@ class MarkdownStream:
             stripped = line.strip()
             if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]):
                 self._fence = ""
-                if self._kind != "list":
+                if self._kind not in {"list", "fold"}:
                     self._finish()
         elif not line.strip():
             self._push(line)
@@ -144,25 +147,33 @@ class MarkdownStream:
                 self._finish()
         else:
             is_heading, fence = bool(_HEADING.match(line)), _FENCE.match(line.rstrip("\n"))
-            if self._lines and self._kind:
+            is_fold = starts_fold(line)
+            if self._lines and self._kind and self._kind != "fold":
                 follows_text = bool(self._lines[-1].strip())
                 continues_list = line[0] in " \t" or bool(_MARKER.match(line))
-                starts_block = is_heading or (self._kind != "list" and fence is not None)
+                starts_block = is_heading or is_fold or (self._kind != "list" and fence is not None)
                 if starts_block if follows_text else not continues_list:
                     self._finish()
             if not self._kind:
-                self._kind = "list" if _MARKER.match(line) else "text"
+                self._kind = "fold" if is_fold else "list" if _MARKER.match(line) else "text"
             self._push(line)
             if fence:
                 self._fence, self._fence_line = fence[1], line.lstrip()
+            elif self._kind == "fold":
+                self._depth = min(depth_after(self._depth, line), _MAX_FOLDS)
+                if self._depth <= 0:
+                    self._finish()
             elif is_heading:
                 self._finish()
 
     def _continuation(self) -> str:
         """Return the opening lines that a continuation of the open block must repeat."""
-        if self._fence:
-            return self._fence_line if self._fence_line.startswith(self._fence) else f"{self._fence}\n"
         whole = [*self._opening.splitlines(keepends=True), *self._lines]
+        fold = repeated_head("".join(whole), self._depth) if self._kind == "fold" else ""
+        if self._fence:
+            return fold + (self._fence_line if self._fence_line.startswith(self._fence) else f"{self._fence}\n")
+        if fold:
+            return fold
         for head, rule in pairwise(whole[:2]):
             if head.lstrip().startswith("|") and set(rule.strip()) <= set("|-: ") and rule.strip():
                 return head + rule

@@ -5,7 +5,7 @@ Rendering 200,000 paragraphs takes half a minute and blocks its thread. Exports 
 
 from collections.abc import Callable, Iterator
 
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, footnotes, safe_markdown, safe_markdown_line
+from artifactflow_nb.core.text.markdown import NO_NOTES, MarkdownRenderer, escape, footnotes
 from artifactflow_nb.core.text.markdown_stream import MarkdownBlock, MarkdownStream
 
 SHOWN_CHARS = 100_000
@@ -111,7 +111,7 @@ def html_blocks(
         last_line = block.source.rstrip().rpartition("\n")[2].strip() if is_last else ""  # maybe without a line feed
         is_growing = is_last and bool(block.closing) and not last_line.startswith(block.closing)
         markdown = block.settled_markdown if is_arriving and is_last else block.markdown
-        yield cite(renderer.render_block(markdown, notes if "[^" in markdown else (), is_growing=is_growing))
+        yield cite(renderer.render_block(markdown, notes if "[^" in markdown else NO_NOTES, is_growing=is_growing))
     if text.n_left:
         yield f'<p class="af-quiet">{escape(remainder(text.n_left, place))}</p>'
 
@@ -123,21 +123,7 @@ def shown_html(
     return "".join(html_blocks(GrowingText(text), renderer, place, cite))
 
 
-def shown_code(text: str, place: str = EXPORT_LOCATION) -> str:
-    """Render literal text as truncated, escaped HTML."""
-    visible, n_left = beginning(text)
-    return f"{escape(visible)}\n{escape(remainder(n_left, place))}" if n_left else escape(text)
-
-
-def shown_markdown(text: str, place: str = EXPORT_LOCATION) -> str:
-    """Render Markdown as truncated, sanitised Markdown; see `safe_markdown`."""
-    visible, n_left = beginning(text)
-    if not n_left:
-        return safe_markdown(text)
-    return f"{safe_markdown(visible)}\n\n*{safe_markdown_line(remainder(n_left, place))}*"
-
-
 def shown_plain(text: str, place: str = EXPORT_LOCATION) -> str:
-    """Truncate plain text."""
+    """Truncate a plain text, or a literal one that the caller escapes."""
     visible, n_left = beginning(text)
     return f"{visible.rstrip()}\n\n{remainder(n_left, place)}" if n_left else text

@@ -1,8 +1,9 @@
-"""Lenient JSON parser for tool calls.
+"""Lenient JSON reader for tool calls.
 
 It accepts deviations that are unambiguous: single quotes, bare keys, trailing commas, raw line breaks, Python's True
-and None, and missing braces before a closing tag. It rejects ambiguous ones: unterminated strings, unescaped quotes,
-unknown escapes and duplicate keys. Libraries for broken JSON guess values instead. One pass, without backtracking.
+and None, Gemma's quotes, and missing braces before a closing tag. It rejects ambiguous ones: unterminated strings,
+unescaped quotes, unknown escapes and duplicate keys. Libraries for broken JSON guess values instead. One pass writes
+strict JSON, which the standard library reads.
 """
 
 import json
@@ -10,27 +11,29 @@ import math
 import re
 from typing import Any, Final
 
-from artifactflow_nb.core.text.format import storable_text
-
 _TOKEN = re.compile(
     r"""[\s\ufeff\u200b]*+(?:
-    (?P<string>"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')
+    (?P<string>"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+'|<\|"\|>[^<]*+<\|"\|>|<escape>[^<]*+<escape>)
     |(?P<number>-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:e[+-]?+[0-9]++)?+)(?![\w.])
     |(?P<word>-?+[A-Za-z_$][\w$]*+)
     |(?P<mark>[{}\[\]:,])
     |(?P<open>["'])
-    |(?P<tag></(?:tool_calls?|function_calls?|function|invoke|params|parameters|arguments)\b)
+    |(?P<tag></(?:[\w-]++:)?+(?:tool_calls?|function_calls?|function|invoke|params|parameters|arguments)\b)
     |(?P<end>\Z))""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 _QUOTE_IN_SINGLE = re.compile(r"""\\(.)|"()""", re.DOTALL)
-_WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
-_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
+_WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
+_WORDS |= {word: word for word in ("NaN", "Infinity", "-Infinity")}
+_COLON = re.compile(r"\s*+:")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_BRACKETS: Final = {"{": "}", "[": "]"}
 _MAX_DEPTH = 60
 _MAX_DIGITS = 300
-_NAMES = ("name", "tool_name", "tool", "function")
-_ARGUMENTS = ("arguments", "parameters", "params")
-_CALL_KEYS = {"type", "id", "name", *_ARGUMENTS}
+_NAMES = ("name", "tool_name", "tool", "function", "action")
+_ARGUMENTS = ("arguments", "parameters", "params", "args", "action_input", "input")
+_SURE_ARGUMENTS = _ARGUMENTS[:3]
+_CALL_KEYS = {"type", "id", "tool_call_id", *_NAMES, *_ARGUMENTS}
 
 
 class AmbiguousCall(Exception):
@@ -51,8 +54,77 @@ class AmbiguousCall(Exception):
 
 def read_json(text: str, start: int) -> tuple[Any, int]:
     """Read the JSON value at `start` and return it and its end; `AmbiguousCall` if it is ambiguous."""
-    reader = _JsonReader(text, start)
-    return reader.value(0), reader.position
+    strict: list[str] = []
+    brackets: list[str] = []  # the closing ones that are still to come
+    position = start
+    while not strict or brackets:
+        token = _TOKEN.match(text, position)
+        kind = token.lastgroup if token else None
+        at, end = (token.start(kind or 0), token.end()) if token else (position, position)
+        if kind == "open":  # the rest of the text may be part of the string
+            raise AmbiguousCall("a string in its JSON has no end", len(text))
+        if kind == "tag" and set(brackets) == {"}"}:  # only braces can be missing: the call's closing tag follows
+            strict += brackets
+            position = at
+            break
+        source = token[kind or 0] if token else ""
+        written: str | None = None  # the token as strict JSON, if it can stand there
+        match kind:
+            case "string" if source[0] == "<":  # between Gemma's quotes, everything is as it is written
+                written = json.dumps(re.sub(r'<\|"\|>|<escape>', "", source))
+            case "string" if source[0] == "'":  # as in a double-quoted one: escape double quotes, unescape single ones
+                body = _QUOTE_IN_SINGLE.sub(
+                    lambda match: '\\"' if match[1] is None else "'" if match[1] == "'" else match[0], source[1:-1]
+                )
+                written = f'"{body}"'
+            case "word" if brackets and brackets[-1] == "}" and _COLON.match(text, end):
+                written = json.dumps(source)
+            case "word":
+                written = _WORDS.get(source)
+            case "mark" if source in _BRACKETS:
+                brackets.append(_BRACKETS[source])
+                written = source if len(brackets) <= _MAX_DEPTH else None
+            case "mark" if source in "}]":
+                written = source if brackets and brackets.pop() == source else None
+            case "string" | "number" | "mark" if kind != "number" or len(source) <= _MAX_DIGITS:
+                written = source
+        follows_value = bool(strict) and strict[-1] not in {"{", "[", ":", ","}
+        if written is None or (follows_value and written not in {"}", "]", ":", ","}):
+            raise AmbiguousCall(f"its JSON is invalid at {text[at : at + 30]!r}", at)
+        if written in {"}", "]"} and strict[-1] == ",":
+            strict.pop()
+        strict.append(written)
+        position = end
+    return _load("".join(strict), position), position
+
+
+def _load(joined: str, position: int) -> Any:
+    """Decode strict JSON; `position` is its end in the text."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in fields:
+                raise AmbiguousCall(f"its JSON has two values for {key!r}", position)
+            fields[key] = value
+        return fields
+
+    try:
+        value = json.loads(joined, strict=False, object_pairs_hook=unique, parse_float=_number, parse_constant=str)
+    except json.JSONDecodeError as error:
+        problem = "has an unknown escape" if "escape" in error.msg else "is invalid"
+        quote = joined[max(error.pos - 1, 0) : error.pos + 30]
+        raise AmbiguousCall(f"its JSON {problem} at {quote!r}", position) from None
+    return storable_json(value) if _SURROGATE.search(joined) else value
+
+
+def storable_json(value: Any) -> Any:
+    """Replace lone surrogates, which are valid in JSON but not in UTF-8; `ValueError` or `TypeError` for no JSON."""
+    return json.loads(json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+
+
+def _number(written: str) -> float | str:
+    return number if math.isfinite(number := float(written)) else written
 
 
 def parse_calls(value: Any, position: int) -> list[tuple[str, dict[str, Any]]]:
@@ -68,7 +140,9 @@ def parse_calls(value: Any, position: int) -> list[tuple[str, dict[str, Any]]]:
         key = next((key for key in _NAMES if isinstance(entry.get(key), str) and entry[key].strip()), None)
         if key is None:
             raise AmbiguousCall("it names no tool", position)
-        keys = [argument for argument in _ARGUMENTS if argument in entry]
+        keys = [
+            name for name in _ARGUMENTS if name in entry and (name in _SURE_ARGUMENTS or isinstance(entry[name], dict))
+        ]
         if len(keys) > 1:
             raise AmbiguousCall(f"it has both `{keys[0]}` and `{keys[1]}`", position)
         if keys:
@@ -80,14 +154,16 @@ def parse_calls(value: Any, position: int) -> list[tuple[str, dict[str, Any]]]:
 
 
 def is_bare_call(value: Any) -> bool:
-    """Return whether JSON outside of tags is certainly a call: a name, an object of arguments and nothing else."""
+    """Return whether JSON outside of tags looks like calls only: a name, an object of arguments and nothing else."""
     entries = value if isinstance(value, list) else [value]
-    return bool(entries) and all(
-        isinstance(entry, dict)
-        and entry.keys() <= _CALL_KEYS
-        and isinstance(entry.get("name"), str)
-        and any(isinstance(entry.get(key), dict) for key in _ARGUMENTS)
-        for entry in entries
+    functions = [entry.get("function") if isinstance(entry, dict) else None for entry in entries]
+    calls = [inner if isinstance(inner, dict) else entry for inner, entry in zip(functions, entries, strict=True)]
+    return bool(calls) and all(
+        isinstance(call, dict)
+        and call.keys() <= _CALL_KEYS
+        and any(isinstance(call.get(key), str) for key in _NAMES)
+        and any(isinstance(call.get(key), dict) for key in _ARGUMENTS)
+        for call in calls
     )
 
 
@@ -104,98 +180,3 @@ def _arguments(value: Any, key: str, position: int) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise AmbiguousCall(f"its `{key}` is not a JSON object", position)
     return value
-
-
-class _JsonReader:
-    """Recursive-descent parser at a position of a text."""
-
-    def __init__(self, text: str, position: int) -> None:
-        self.text = text
-        self.position = position
-
-    def _next(self) -> re.Match[str]:
-        token = _TOKEN.match(self.text, self.position)
-        if token is None:
-            raise self._broken(self.position)
-        if token["open"]:  # an unterminated string: the rest of the text may be part of it
-            raise AmbiguousCall("a string in its JSON has no end", len(self.text))
-        self.position = token.end()
-        return token
-
-    def _broken(self, position: int) -> AmbiguousCall:
-        return AmbiguousCall(f"its JSON is invalid at {self.text[position : position + 30]!r}", position)
-
-    def value(self, depth: int) -> Any:
-        """Read the next value."""
-        token = self._next()
-        start = token.start(token.lastgroup or 0)
-        match token.lastgroup:
-            case "string":
-                return self._string(token["string"])
-            case "number":
-                return self._number(token["number"], start)
-            case "word" if token["word"] in _WORDS:
-                return _WORDS[token["word"]]
-            case "word" if token["word"] in _NO_NUMBERS:
-                return token["word"]
-            case "mark" if token["mark"] in "{[" and depth < _MAX_DEPTH:
-                return self._container("}" if token["mark"] == "{" else "]", depth + 1)
-        raise self._broken(start)
-
-    def _container(self, closing: str, depth: int) -> dict[str, Any] | list[Any]:
-        """Read the entries of an object or a list up to the closing bracket."""
-        fields: dict[str, Any] = {}
-        items: list[Any] = []
-        while True:
-            start = self.position
-            token = self._next()
-            if token["mark"] == closing:
-                break
-            if closing == "]":
-                self.position = start
-                items.append(self.value(depth))
-            else:
-                key = self._key(token)
-                if key in fields:
-                    raise AmbiguousCall(f"its JSON has two values for {key!r}", self.position)
-                if (colon := self._next())["mark"] != ":":
-                    raise self._broken(colon.start(colon.lastgroup or 0))
-                fields[key] = self.value(depth)
-            following = self._next()
-            if following["tag"] and closing == "}":  # only braces can be missing: the call's closing tag follows
-                self.position = following.start("tag")
-                break
-            if following["mark"] == closing:
-                break
-            if following["mark"] != ",":
-                raise self._broken(following.start(following.lastgroup or 0))
-        return items if closing == "]" else fields
-
-    def _key(self, token: re.Match[str]) -> str:
-        if token["string"]:
-            return self._string(token["string"])
-        if token["word"]:
-            return token["word"]
-        raise self._broken(token.start(token.lastgroup or 0))
-
-    def _string(self, written: str) -> str:
-        body = written[1:-1]
-        if written[0] == "'":
-            # As in a double-quoted string: escape double quotes, and unescape single ones.
-            body = _QUOTE_IN_SINGLE.sub(
-                lambda match: '\\"' if match[1] is None else "'" if match[1] == "'" else match[0], body
-            )
-        try:
-            value: str = json.loads(f'"{body}"', strict=False)
-        except ValueError:
-            raise AmbiguousCall(
-                f"a string in its JSON has an unknown escape: {written[:30]!r}", self.position
-            ) from None
-        return storable_text(value)  # JSON can contain a lone surrogate
-
-    def _number(self, written: str, start: int) -> int | float | str:
-        if len(written) > _MAX_DIGITS:
-            raise self._broken(start)
-        if written.lstrip("-").isdigit():
-            return int(written)
-        return number if math.isfinite(number := float(written)) else written

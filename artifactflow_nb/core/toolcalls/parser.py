@@ -1,23 +1,18 @@
-"""Parser for a single tool call in a reply, in our format and the formats that models fall back to.
+"""Parser for a single tool call in a reply: what stands between the marks of any family (`marks.py`).
 
-::
-
-    <tool_call><name>n</name><params><p><![CDATA[v]]></p></params></tool_call>    ours
-    <tool_call>{"name": "n", "arguments": {"p": "v"}}</tool_call>                 Hermes, Qwen
-    <function=n><parameter=p>v</parameter></function>                             Qwen-Coder; Llama with JSON inside
-    <invoke name="n"><parameter name="p">v</parameter></invoke>                   Claude, MiniMax
-    <tool_call>n<arg_key>p</arg_key><arg_value>v</arg_value></tool_call>          GLM
-
-Values of calls written as elements are read exactly as written. Where the end of a value is ambiguous, the reader
-raises `AmbiguousCall` instead of guessing.
+It is JSON, elements (of ours: `<name>n</name><params><p><![CDATA[v]]></p></params>`), Python, or a name and then one
+of these. Values are read exactly as written. Where the end of a value is ambiguous, the reader raises `AmbiguousCall`
+instead of guessing.
 """
 
+import ast
 import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from artifactflow_nb.core.messages import ToolCall
-from artifactflow_nb.core.toolcalls.json import AmbiguousCall, parse_calls, read_json
+from artifactflow_nb.core.toolcalls.json import AmbiguousCall, parse_calls, read_json, storable_json
+from artifactflow_nb.core.toolcalls.marks import TOKEN
 from artifactflow_nb.core.toolcalls.scanner import (
     CALL,
     CDATA_CLOSE,
@@ -25,44 +20,44 @@ from artifactflow_nb.core.toolcalls.scanner import (
     CDATA_OPENING,
     TAG,
     TagIndex,
+    begins_call,
+    is_closing,
     is_self_closing,
     normalize_tag,
+    tag_kind,
 )
 
-_SECTION_BREAK = CDATA_CLOSE + CDATA_OPEN
 _ITEM = re.compile(r"\s*+<item(?:\s[^<>/]*+)?(/?)>", re.IGNORECASE)
 _MARKUP = re.compile(r"<[/!A-Za-z_]")
 _LIST_END = re.compile(r"\s*+<(/?)([A-Za-z_][\w.:-]*+)[^<>]*+>")
-_NEXT = re.compile(
-    r"\s*+(?:</(?P<closed>[A-Za-z_][\w.:-]*+)\s*+>|(?P<section><[A-Za-z_][\w.-]*+[^<>]*+>\s*+<!\[CDATA\[)"
-    r"|(?P<sibling><[A-Za-z_][^<>]*+>)|(?P<end>\Z))"
+_FIELD = re.compile(r"\s*+<(?P<tag>[A-Za-z_][\w.-]*+)>")
+_SECTION_END = re.compile(
+    r"\]\]>(?!<!\[CDATA\[)\s*+(?:</(?P<tag>[A-Za-z_][\w.:-]*+)\s*+>|(?=<[A-Za-z_][\w.-]*+[^<>]*+>\s*+<!\[CDATA\[))"
 )
 _ENTITIES: Final = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _ENTITY = re.compile(r"&(?:(lt|gt|amp|quot|apos)|#([0-9]{1,7})|#[xX]([0-9A-Fa-f]{1,6}));")
-_CALL_TAGS = {"tool_call", "function_call", "function", "invoke"}
-_TAG_FOLLOWS = re.compile(r"\s*+</?[A-Za-z_]")
 _ENDS_OF_CALLS = {"params", "parameters", "arguments", "tool_call", "function", "invoke"}
+_MAX_NESTING = 20
 
 
 class _ValueReader:
     """Reads parameter values; see `TextCallReader`."""
 
-    def __init__(self, places: TagIndex, *, is_truncated: bool) -> None:
+    def __init__(self, places: TagIndex) -> None:
         self._places = places
         self._text = places.text
-        self._is_truncated = is_truncated
 
-    def parameter(self, opened: int, tag: str, ends: tuple[str, ...]) -> tuple[str | list[str], int]:
+    def parameter(self, opened: int, tag: str, ends: tuple[str, ...], depth: int = 0) -> tuple[Any, int]:
         """Read a text or a list of `<item>` elements and return it and its end.
 
         Offset `opened` is the end of its opening `tag`; the tags `ends` close the call.
         """
         if not _ITEM.match(self._text, opened):
             return self.value(opened, tag, ends)
-        values: list[str] = []
+        values: list[Any] = []
         position = opened
         while match := _ITEM.match(self._text, position):
-            value, position = ("", match.end()) if match[1] else self.value(match.end(), "item", ends)
+            value, position = ("", match.end()) if match[1] else self._item(match.end(), (*ends, tag), depth)
             values.append(value)
         following = _LIST_END.match(self._text, position)
         if not following:
@@ -70,73 +65,44 @@ class _ValueReader:
         own = following[1] and normalize_tag(following[2]) == normalize_tag(tag)
         return values, following.end() if own else position
 
+    def _item(self, opened: int, ends: tuple[str, ...], depth: int) -> tuple[Any, int]:
+        """Read an item: an object if it consists of elements, otherwise a text."""
+        fields: dict[str, Any] = {}
+        position = opened
+        close = self._places.partner(opened)
+        while close and depth < _MAX_NESTING and (tag := _FIELD.match(self._text, position)):
+            try:
+                value, position = self.parameter(tag.end(), tag["tag"], ends, depth + 1)
+            except AmbiguousCall:
+                break
+            add_parameter(fields, tag["tag"], value)
+        if fields and close and position <= close[0] and not self._text[position : close[0]].strip():
+            return fields, close[1]
+        return self.value(opened, "item", ends)
+
     def value(self, opened: int, tag: str, ends: tuple[str, ...]) -> tuple[str, int]:
         """Read a single text and return it and its end; arguments as for `parameter`."""
+        close = self._places.partner(opened)
         if opening := CDATA_OPENING.match(self._text, opened):
-            return self._cdata(opening.end(), opened, tag, ends)
-        limit = self._places.closing(ends, opened)
-        stop = limit[0] if limit else len(self._text)
-        close = self._places.partner(opened)
-        if close and close[0] < stop:
-            return self._plain(opened, close[0], tag), close[1]
-        if close and self._has_whole_calls(opened, close[0]) and _TAG_FOLLOWS.match(self._text, close[1]):
-            return unescape(self._text[opened : close[0]]), close[1]
-        if limit and not close:
-            outer = self._places.closing(("params",), opened)
-            stop = min(stop, outer[0]) if outer else stop
-            if not _MARKUP.search(self._text, opened, stop):
-                return self._plain(opened, stop, tag), stop
-        raise self._ambiguous_end(tag, opened)
-
-    def _has_whole_calls(self, start: int, end: int) -> bool:
-        """Return whether every call and CDATA section between two offsets is complete, so that the text quotes them."""
-        depth = 0
-        for tag in TAG.finditer(self._text, start, end):
-            if normalize_tag(tag["tag"]) in _CALL_TAGS and not is_self_closing(tag):
-                depth += -1 if tag["close"] else 1
-                if depth < 0:
-                    return False
-        return depth == 0 and self._text.count(CDATA_OPEN, start, end) == self._text.count(CDATA_CLOSE, start, end)
-
-    def _plain(self, start: int, end: int, tag: str) -> str:
-        if CDATA_OPEN in (raw := self._text[start:end]):
-            raise AmbiguousCall(f"<{tag}> has text outside its CDATA section", end)
-        if raw.rstrip().endswith(CDATA_CLOSE):
-            raise AmbiguousCall(f"<{tag}> ends with {CDATA_CLOSE}, but has no CDATA section", end)
-        return unescape(raw)
-
-    def _cdata(self, start: int, opened: int, tag: str, ends: tuple[str, ...]) -> tuple[str, int]:
-        """Read consecutive CDATA sections; a `]]>` that does not look like their end is part of the value."""
-        end = self._places.section_end(start)
-        close = self._places.partner(opened)
-        if end is None:
-            # Without `]]>`, the closing tags of the parameter and its call must delimit the section.
-            if close and not self._is_truncated and self._places.closing(("params", *ends), close[1]):
-                return join_cdata(self._text[start : close[0]]), close[1]
-            # The rest of the text may be part of the value.
+            names = {normalize_tag(tag), *ends, *_ENDS_OF_CALLS}
+            for end in _SECTION_END.finditer(self._text, opening.end()):
+                if end["tag"] is None or normalize_tag(end["tag"]) in names:
+                    own = end["tag"] is not None and normalize_tag(end["tag"]) == normalize_tag(tag)
+                    value = join_cdata(self._text[opening.end() : end.start()])
+                    return value, end.end() if own else end.start() + len(CDATA_CLOSE)
             raise AmbiguousCall(f"the end of <{tag}> is missing", len(self._text))
-        own = self._places.cdata_closing(tag, end)
-        if own is None and close and start <= close[0] < end:
-            # The `]]>` closes a later section; this one is unclosed.
-            return join_cdata(self._text[start : close[0]]), close[1]
-        following = _NEXT.match(self._text, end + len(CDATA_CLOSE))
-        if not following:
-            ends_here = False
-        elif (closed := following["closed"]) is None:
-            ends_here = own is None or not following["sibling"]
-        else:  # a misspelt closing tag ends the value, unless the value itself contains the opening tag for it
-            ends_here = normalize_tag(closed) in _ENDS_OF_CALLS or self._text.find("<" + closed, start, end) < 0
-        if own and (own[0] == end or not ends_here):
-            return join_cdata(self._text[start : own[0]]), own[1]
-        if ends_here:
-            return join_cdata(self._text[start:end]), end + len(CDATA_CLOSE)
-        raise self._ambiguous_end(tag, opened)
-
-    def _ambiguous_end(self, tag: str, opened: int) -> AmbiguousCall:
-        """Create the error for an ambiguous end; the value may extend to its own closing tag, if there is one."""
-        close = self._places.partner(opened)
-        known = close[1] if close else len(self._text) if self._is_truncated else opened
-        return AmbiguousCall(f"the end of <{tag}> is missing or not clear", known)
+        limit = self._places.closing(("params", *ends), opened)
+        following = self._places.next_call(opened)
+        if close and limit and limit[0] < close[0] and (following is None or following > limit[0]):
+            raise AmbiguousCall(f"the end of <{tag}> is missing or not clear", close[1])  # it may quote another call
+        if not close:  # an unclosed value ends with its call if nothing else can be meant
+            if limit is None or _MARKUP.search(self._text, opened, limit[0]):
+                raise AmbiguousCall(f"the end of <{tag}> is missing or not clear", opened)
+            close = (limit[0], limit[0])
+        raw = self._text[opened : close[0]]
+        if CDATA_OPEN in raw or raw.rstrip().endswith(CDATA_CLOSE):
+            raise AmbiguousCall(f"<{tag}> has text outside its CDATA section", close[1])
+        return unescape(raw), close[1]
 
 
 def unescape(value: str) -> str:
@@ -154,26 +120,37 @@ def unescape(value: str) -> str:
 
 def join_cdata(sections: str) -> str:
     """Join the text of consecutive CDATA sections."""
-    return sections.replace(_SECTION_BREAK, "")
+    return sections.replace(CDATA_CLOSE + CDATA_OPEN, "")
 
 
 _BLANKS = " \t\r\n\ufeff\u200b\u200c\u200d\u2060"
 _JUNK = frozenset(_BLANKS + "]>},;`")
 _ATTRIBUTE = re.compile(r"""(?<![\w.:-])([A-Za-z_][\w.:-]*+)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
-_JSON = re.compile(r"[\s\ufeff\u200b]*+(?:<!\[CDATA\[\s*+)?[{\[]")
-_OBJECT = re.compile(r"[\s\ufeff\u200b]*+(?:<!\[CDATA\[\s*+)?\{")
-_LEAD = re.compile(r"[\s\ufeff\u200b]*+([A-Za-z_][\w.:-]*+)\s*+(?=[<{])")
+_CDATA = r"[\s\ufeff\u200b]*+(?:<!\[CDATA\[\s*+)?"
+_JSON = re.compile(_CDATA + r"(?=[{\[])")
+_OBJECT = re.compile(_CDATA + r"(?=\{)")
+PYTHON_CALL = re.compile(r"\s*+(?:\w++\s*+=\s*+)?+\[?\s*+(?:print\s*+\()?+[A-Za-z_][\w.]*+\(")
+_PLAIN_TOKEN = re.sub(r"\?P<\w+>", "?:", TOKEN)
+_TOKEN = re.compile(rf"\[CALL_ID\]\w+|{_PLAIN_TOKEN}")
+_MESSAGE = "<|message|>"
+_HEAD = re.compile(rf"(?:{_PLAIN_TOKEN}|[^<{{\[\]}}]){{1,200}}+(?=[{{\[<]|\Z)", re.IGNORECASE)
+_RECIPIENT = re.compile(r"to=(?:functions\.)?([\w.-]+)")
+_WORD = re.compile(r"[\w.:-]++")
+_NO_NAMES = {"function", "assistant", "commentary", "analysis", "final", "json", "code", "call", "call:"}
+_DECORATION = re.compile(r"^(?:functions?\.|default_api[.:]|call:)|:\d+$|<\|.*|\.call$", re.DOTALL)
+"""What stands around names in the forms of gpt-oss, Kimi, Gemini, Gemma, Llama."""
 _BLANK = re.compile(r"\s*+")
 _FRAME = re.compile(r"\A\r?\n|\r?\n\Z")  # line breaks that the form <parameter=p> puts around each value
 _NAME_TAGS = {"name", "tool_name", "tool", "function"}
 _CONTAINERS = {"params", "parameters", "arguments"}
-_OPENERS = {"tool_call", "function_call"}
-_CLOSERS = {"tool_call", "tool_calls", "function_call", "function_calls", "function", "invoke"}
+_OPENERS = {"tool_call", "function_call", "tool_calls", "function_calls"}
+_CLOSERS = {*_OPENERS, "function", "invoke"}
 RESULT_TAGS = {"tool_result", "tool_results", "tool_response", "function_results"}
 """Tags of tool results, which a model writes only by mistake."""
 _CONTENT = re.compile(r"\s*+(?:<[/A-Za-z_]|(?:<!\[CDATA\[\s*+)?\{)")
 _STRUCTURE = _NAME_TAGS | _CONTAINERS | _CLOSERS
 _ERROR_CHARS = 400
+_MAX_PYTHON_CHARS = 20_000
 _EXAMPLE = "<tool_call><name>tool</name><params><parameter><![CDATA[value]]></parameter></params></tool_call>"
 
 
@@ -197,12 +174,12 @@ class _CallDraft:
 
     ends: tuple[str, ...] = ("tool_call",)
     name: str = ""
-    lead: str = ""
     key: str = ""
     attributes: dict[str, str] = field(default_factory=dict)
     params: dict[str, Any] = field(default_factory=dict)
     stray_text: list[str] = field(default_factory=list)
     inside: bool = False
+    has_json: bool = False
 
 
 def rejected_call(text: str, start: int, reason: str) -> ToolCall:
@@ -222,7 +199,7 @@ class TextCallReader:
         self._places = places
         self._text = places.text
         self._is_truncated = is_truncated
-        self._values = _ValueReader(places, is_truncated=is_truncated)
+        self._values = _ValueReader(places)
 
     def read(self, opening: re.Match[str]) -> ParsedCalls:
         """Read the call or calls that start at a match of `CALL`; an ambiguous call gets an `error`."""
@@ -238,23 +215,53 @@ class TextCallReader:
         others = "; what begins like a call within it was not run either" if (following or end) < end else ""
         source = self._text[opening.start() : min(end, opening.start() + _ERROR_CHARS)]
         message = _error_message(error.reason + others, source)
-        return ParsedCalls((ToolCall(draft.name or draft.lead, {}, error=message),), (), end)
+        return ParsedCalls((ToolCall(draft.name, {}, error=message),), (), end)
 
     def _read(self, opening: re.Match[str], draft: _CallDraft) -> ParsedCalls:
         if opening["name"]:
             return self._elements(opening.start(), draft)
-        # Some models write the opening tag twice.
-        while (repeated := CALL.match(self._text, _skip_blanks(self._text, opening.end()))) and repeated["call"]:
+        # Families have a mark for all calls around that for one; some models write a tag twice.
+        while (
+            (repeated := CALL.match(self._text, _skip_blanks(self._text, opening.end())))
+            and begins_call(repeated)
+            and repeated.lastgroup in {"call", "token"}
+        ):
             opening = repeated
-        tag = TAG.match(self._text, opening.start())
-        if tag is None:
-            raise AmbiguousCall("its first tag is broken", opening.end())
-        self._read_opening(tag, draft)
-        if is_self_closing(tag):
-            return self._finish(draft, tag.end())
-        if not draft.name and _JSON.match(self._text, tag.end()):
-            return self._json(tag.end(), draft.ends)
-        return self._elements(tag.end(), draft)
+        position = opening.end()
+        if opening["unmarked"]:
+            position = opening.start() if "to=" in opening["unmarked"] else position
+        elif opening.lastgroup != "token":
+            tag = TAG.match(self._text, opening.start())
+            if tag is None:
+                raise AmbiguousCall("its first tag is broken", position)
+            self._read_opening(tag, draft)
+            if is_self_closing(tag):
+                return self._finish(draft, tag.end())
+        if not draft.name and (head := _HEAD.match(self._text, position)):
+            header, message, _ = head[0].partition(_MESSAGE)
+            end = position + len(header) + len(message)
+            if opening["opening"] in {"channel", "start"} and "to=" not in header and not _JSON.match(self._text, end):
+                return self._message(header, end)
+            plain = _TOKEN.sub(" ", header if message else head[0])
+            words = [word for word in _WORD.findall(plain) if word.lower() not in _NO_NAMES]
+            recipient = _RECIPIENT.search(plain)
+            if recipient or (len(words) == 1 and (_OBJECT.match(self._text, end) or TAG.match(self._text, end))):
+                draft.name = clean_name(recipient[1] if recipient else words[0])
+                position = end
+            elif not words:
+                position = end
+        if PYTHON_CALL.match(self._text, position):
+            return self._python(position, draft)
+        if not draft.name and _JSON.match(self._text, position):
+            return self._json(position, draft.ends)
+        return self._elements(position, draft)
+
+    def _message(self, header: str, end: int) -> ParsedCalls:
+        """Skip the header of a message of gpt-oss that calls nothing, and all of the message if it is thinking."""
+        if "analysis" not in header:
+            return ParsedCalls((), (), end)
+        closing = self._places.closing(("tool_call",), end)
+        return ParsedCalls((), (), closing[1] if closing else len(self._text))
 
     def _read_opening(self, tag: re.Match[str], draft: _CallDraft) -> None:
         """Read the name and attributes of the opening tag into the draft."""
@@ -262,20 +269,24 @@ class TextCallReader:
         if kind not in draft.ends:
             draft.ends = (kind, "tool_call")
         attributes = _attributes(tag)
-        draft.name = _clean(tag["key"] or attributes.pop("name", ""))
+        draft.name = clean_name(tag["key"] or attributes.pop("name", ""))
         draft.attributes = attributes
 
-    # --- as JSON ---------------------------------------------------------------------------------------------------
+    # --- as JSON or Python -----------------------------------------------------------------------------------------
 
     def _json(self, start: int, ends: tuple[str, ...]) -> ParsedCalls:
         """Read consecutive JSON objects or lists up to the end of the call."""
         calls: list[ToolCall] = []
         position = start
         while brace := _JSON.match(self._text, position):
-            value, position = read_json(self._text, brace.end() - 1)
-            calls += [ToolCall(_clean(name), params) for name, params in parse_calls(value, position)]
+            value, position = read_json(self._text, brace.end())
+            calls += [ToolCall(clean_name(name), params) for name, params in parse_calls(value, position)]
             while self._text[position : position + 1] in {",", ";"}:
                 position += 1
+        return self._ended(calls, position, ends)
+
+    def _ended(self, calls: list[ToolCall], position: int, ends: tuple[str, ...]) -> ParsedCalls:
+        """Return complete calls with the text up to their closing tag, if they have one."""
         closing = self._places.closing(ends, position)
         following = self._places.next_call(position)
         if closing and (following is None or closing[0] < following):
@@ -284,46 +295,51 @@ class TextCallReader:
             return ParsedCalls(tuple(calls), _stray(self._text[position:following]), len(self._text))
         return ParsedCalls(tuple(calls), (), position)
 
+    def _python(self, start: int, draft: _CallDraft) -> ParsedCalls:
+        closing = self._places.closing(draft.ends, start)
+        end = closing[0] if closing else len(self._text)
+        return self._ended(read_python(self._text[start:end], end), end, draft.ends)
+
     def _arguments(self, start: int, draft: _CallDraft) -> int:
         """Read a JSON object in place of parameter elements and return its end."""
         brace = _OBJECT.match(self._text, start)
         if not brace or draft.params:
             return start
-        draft.params, position = read_json(self._text, brace.end() - 1)
+        draft.params, position = read_json(self._text, brace.end())
+        draft.has_json = True
         return position
 
     # --- as elements -----------------------------------------------------------------------------------------------
 
     def _elements(self, start: int, draft: _CallDraft) -> ParsedCalls:
-        if not draft.name and (lead := _LEAD.match(self._text, start)):
-            draft.lead, start = _clean(lead[1]), lead.end()
         position = self._arguments(start, draft)
         while tag := TAG.search(self._text, position):
-            kind = normalize_tag(tag["tag"])
+            kind = tag_kind(tag)
             between = _stray(self._text[position : tag.start()])
-            if between and (CDATA_OPEN in between[0] or (tag["close"] and kind not in _STRUCTURE)):
+            if between and (CDATA_OPEN in between[0] or (is_closing(tag) and kind not in _STRUCTURE)):
                 raise AmbiguousCall(f"{between[0].strip()[:30]!r} is outside of every parameter", tag.end())
-            draft.stray_text += between
-            if tag["close"]:
+            if is_closing(tag):
+                draft.stray_text += between
                 position = tag.end()
                 if kind in _CLOSERS or (kind in _CONTAINERS and self._is_over(position)):
                     return self._finish(draft, position)
             else:
-                # An unclosed call ends where another call or a result follows.
                 if kind in RESULT_TAGS:
-                    is_over = self._is_over(tag.start())
+                    is_another = self._is_over(tag.start())
                 elif kind in _OPENERS:
-                    is_over = kind in draft.ends or not draft.inside
+                    is_another = kind in draft.ends or not draft.inside
                 else:
-                    is_over = not draft.inside and self._names_tool(tag, kind) and bool(draft.name)
-                if is_over:
-                    return self._finish(draft, len(self._text) if self._closes(tag) else tag.start())
+                    is_another = not draft.inside and self._names_tool(tag, kind) and bool(draft.name)
+                if is_another:  # an unclosed call ends with another call or a result
+                    end = position if between else tag.start()
+                    return self._finish(draft, len(self._text) if self._closes(tag) else end)
+                draft.stray_text += between
                 position = self._element(tag, kind, draft)
             position = self._arguments(position, draft)
         # Without a closing tag, parts of the call may be missing.
         tail = self._text[max(position, self._text.rfind("<", position)) :]
         is_partial = tail.startswith("<") and not tail.startswith("</") and ">" not in tail
-        if self._is_truncated or is_partial or not draft.params:
+        if not draft.has_json and (self._is_truncated or is_partial or not draft.params):
             raise AmbiguousCall("it has no end", len(self._text))
         return self._finish(draft, position)
 
@@ -342,21 +358,20 @@ class TextCallReader:
         return closing is None or (following is not None and following < closing[0])
 
     def _element(self, tag: re.Match[str], kind: str, draft: _CallDraft) -> int:
-        if draft.inside:
-            return self._parameter(tag, draft)
-        if self._names_tool(tag, kind):
-            self._read_opening(tag, draft)
-        elif kind in _NAME_TAGS and not draft.name:
-            draft.name, position = self._name(tag.end(), kind)
-            return position
-        elif kind == "params" or (kind in _CONTAINERS and _CONTENT.match(self._text, tag.end())):
-            draft.inside = not is_self_closing(tag)
-        elif kind == "arg_key":
-            draft.key, position = self._name(tag.end(), kind)
-            return position
-        else:
-            return self._parameter(tag, draft)
-        return tag.end()
+        if not tag["tag"]:
+            return tag.end()  # a separator
+        if not draft.inside:
+            if self._names_tool(tag, kind):
+                self._read_opening(tag, draft)
+                return tag.end()
+            if kind == "arg_key" or (kind in _NAME_TAGS and not draft.name):
+                name, position = self._name(tag.end(), kind)
+                draft.key, draft.name = (name, draft.name) if kind == "arg_key" else (draft.key, clean_name(name))
+                return position
+            if kind == "params" or (kind in _CONTAINERS and _CONTENT.match(self._text, tag.end())):
+                draft.inside = not is_self_closing(tag)
+                return tag.end()
+        return self._parameter(tag, draft)
 
     def _name(self, start: int, kind: str) -> tuple[str, int]:
         """Read a name; an unclosed one ends at the next tag."""
@@ -366,7 +381,7 @@ class TextCallReader:
         stop = self._text.find("<", start)
         stop = stop if stop >= 0 else len(self._text)
         following = TAG.match(self._text, stop)
-        closed = following is not None and following["close"] and normalize_tag(following["tag"]) == kind
+        closed = following is not None and following["close"] and tag_kind(following) == kind
         return _clean(unescape(self._text[start:stop])), following.end() if following and closed else stop
 
     def _parameter(self, tag: re.Match[str], draft: _CallDraft) -> int:
@@ -374,24 +389,42 @@ class TextCallReader:
         key = tag["key"] or attributes.get("name") or draft.key or tag["tag"]
         draft.key = ""
         if is_self_closing(tag):
-            _add(draft.params, key, attributes.get("value", ""))
+            add_parameter(draft.params, key, attributes.get("value", ""))
             return tag.end()
         value, position = self._values.parameter(tag.end(), tag["tag"], draft.ends)
         if tag["key"] and isinstance(value, str) and not CDATA_OPENING.match(self._text, tag.end()):
             value = _FRAME.sub("", value)
-        _add(draft.params, key.strip("\"'"), value)
+        add_parameter(draft.params, key.strip("\"'"), value)
         return position
 
     def _finish(self, draft: _CallDraft, end: int) -> ParsedCalls:
-        name = draft.name or draft.lead
-        if not name:
+        if not draft.name:
             raise AmbiguousCall("it names no tool", end, is_complete=True)
         if draft.key:
             raise AmbiguousCall(f"its parameter {draft.key!r} has no value", end, is_complete=True)
-        if draft.name and draft.lead:
-            draft.stray_text.insert(0, draft.lead)
-        call = ToolCall(name, draft.params or dict(draft.attributes))
+        call = ToolCall(draft.name, draft.params or dict(draft.attributes))
         return ParsedCalls((call,), tuple(draft.stray_text), end)
+
+
+def read_python(code: str, position: int) -> list[ToolCall]:
+    """Read calls of functions with named literal arguments; `AmbiguousCall` if the code does anything else."""
+    try:
+        statements = ast.parse(code.strip().strip("`")).body if len(code) <= _MAX_PYTHON_CHARS else []
+        values = [statement.value for statement in statements if isinstance(statement, ast.Expr | ast.Assign)]
+        if not values or len(values) < len(statements):
+            raise ValueError("it has no calls, or more than calls")
+        calls = []
+        for value in values:
+            is_printed = isinstance(value, ast.Call) and ast.unparse(value.func) == "print"
+            inner = value.args[0] if is_printed and len(value.args) == 1 else value  # type: ignore[attr-defined]
+            for entry in inner.elts if isinstance(inner, ast.List) else [inner]:
+                if not isinstance(entry, ast.Call) or entry.args or not all(word.arg for word in entry.keywords):
+                    raise ValueError("it is not a call with named arguments")
+                params = {word.arg: ast.literal_eval(word.value) for word in entry.keywords}
+                calls.append(ToolCall(clean_name(ast.unparse(entry.func)), storable_json(params)))
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError) as error:
+        raise AmbiguousCall(f"its Python could not be read: {error}", position) from None
+    return calls
 
 
 def _attributes(tag: re.Match[str]) -> dict[str, str]:
@@ -399,7 +432,7 @@ def _attributes(tag: re.Match[str]) -> dict[str, str]:
     return {key: unescape(double or single) for key, double, single in attributes}
 
 
-def _add(params: dict[str, Any], key: str, value: str | list[str]) -> None:
+def add_parameter(params: dict[str, Any], key: str, value: Any) -> None:
     """Set a parameter; repeated ones are collected in a list."""
     if key not in params:
         params[key] = value
@@ -422,6 +455,11 @@ def _stray(piece: str) -> tuple[str, ...]:
 
 def _clean(name: str) -> str:
     return name.strip(_BLANKS + "\"'`")
+
+
+def clean_name(name: str) -> str:
+    """Return a tool's name without what families write around it."""
+    return _DECORATION.sub("", _clean(name))
 
 
 def _error_message(reason: str, source: str) -> str:

@@ -34,7 +34,9 @@ class Quotations:
     def __init__(self, text: str) -> None:
         self._text = text
         self._from = 0  # end of the processed text: marks before it open no quotation
-        self._fences = [line for line in _FENCE.finditer(text) if _is_fence(line)]
+        self._fences = [
+            line for line in _FENCE.finditer(text) if line["mark"][0] == "~" or "`" not in line["rest"]
+        ]  # no code span
         self._next_fence = 0
         self._open: re.Match[str] | None = None
         self._blank_lines = [match.start() for match in _BLANK_LINE.finditer(text)]
@@ -85,24 +87,10 @@ class Quotations:
         return self._blank_lines[index] if index < len(self._blank_lines) else len(self._text)
 
 
-def find_fence(text: str, start: int) -> re.Match[str] | None:
-    """Return the code fence that opens at this offset, after optional white space."""
-    line = _FENCE.match(text, start)
-    while line is None and text[start : start + 1] in _SPACE:
-        start += 1
-        line = _FENCE.match(text, start)
-    return line if line is not None and _is_fence(line) else None
-
-
 def body_start(fence: re.Match[str]) -> int:
     """Return the start of a fence's content, after its mark and language."""
     word = _WORD.match(fence.string, fence.end("mark"))
     return word.end() if word else fence.end("mark")
-
-
-def _is_fence(line: re.Match[str]) -> bool:
-    """Return whether a line that starts with a mark is a fence and not a code span."""
-    return line["mark"][0] == "~" or "`" not in line["rest"]
 
 
 def _closes(line: re.Match[str], fence: re.Match[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Index of the tags, CDATA ends and call starts of a text.
+"""Index of the tags, special tokens and call starts of a text.
 
 Each table is built lazily in one pass, so that parsing is linear in the length of the text for any input.
 """
@@ -8,29 +8,32 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cached_property
 
+from artifactflow_nb.core.toolcalls.marks import DSML, TOKEN, UNMARKED
+
 CDATA_OPEN = "<![CDATA["
 CDATA_CLOSE = "]]>"
 CDATA_OPENING = re.compile(r"\s*+<!\[CDATA\[")
 TAG = re.compile(
-    r"<(?P<close>/?)(?P<tag>[A-Za-z_][\w.:-]*+)(?:=(?P<key>[^<>\s/]*+)|(?P<attributes>\s[^<>]*+))?\s*+(?P<empty>/?)>"
+    rf"<(?P<close>/?){DSML}(?P<tag>[A-Za-z_][\w.:-]*+)(?:=(?P<key>[^<>\s/]*+)|(?P<attributes>\s[^<>]*+))?\s*+(?P<empty>/?)>"
+    rf"|{TOKEN}"
 )
-"""A tag: `<p>`, `</p>`, `<p a="b">`, `<parameter=key>`, `<p/>`."""
+"""A tag: `<p>`, `</p>`, `<p a="b">`, `<parameter=key>`, `<p/>`; or a special token."""
+_WRAPPER = rf"{DSML}(?:[\w-]++:)?+(?:tool[_-]?calls?|function_calls?)"
 CALL = re.compile(
-    r"""[<＜](?:
-      (?P<call>(?:[\w-]++:)?+(?:tool[_-]?call|function_call)\b[^<>＞]*+>)
-    | (?P<function>function=[^<>\s/]++\s*+>)
-    | (?P<invoke>(?:[\w-]++:)?+invoke\s(?=[^<>]*+>)[^<>]*?\bname\s*+=[^<>]*+>)
-    | (?P<name>name>(?=[^<>]*+</name>\s*+<params>))
-    | (?P<list>(?:tool_calls|function_calls)\b[^<>]*+>(?=\s*+[\[{]))
-    | (?P<result>(?:tool_results?|tool_response|function_results)\b[^<>]*+>)
-    | (?P<think>think>)
-    | (?P<foreign>[|｜]tool[^<>\n]*+>|/?tool_call[^<>＜＞\n]*+＞)
-    )""",
+    rf"""(?P<call><{_WRAPPER}\b[^<>＞]*+>)
+    | (?P<function><function=[^<>\s/]++\s*+>)
+    | (?P<invoke><{DSML}(?:[\w-]++:)?+invoke\s(?=[^<>]*+>)[^<>]*?\bname\s*+=[^<>]*+>)
+    | (?P<name><name>(?=[^<>]*+</name>\s*+<params>))
+    | (?P<result><(?:tool_results?|tool_response|function_results)\b[^<>]*+>)
+    | (?P<think><think>)
+    | (?P<rest></(?:{_WRAPPER}|{DSML}(?:[\w-]++:)?+(?:params|parameters|arguments|function|invoke))\s*+>|</\w*+\Z)
+    | (?P<foreign>[<＜]/?tool_call[^<>＜＞\n]*+＞|<[|｜]tool[^<>\n]*+\Z)
+    | (?P<token>{TOKEN})
+    | (?P<unmarked>{UNMARKED})
+    """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""Markup outside of calls: starts of calls in all formats, and of results and reasoning."""
-_CDATA_CLOSING = re.compile(r"\]\]>\s*+</([A-Za-z_][\w.:-]*+)\s*+>")
-_SECTION_END = re.compile(r"\]\]>(?!<!\[CDATA\[)")
+"""Markup outside of calls: starts of calls in all forms, leftover ends, and starts of results and reasoning."""
 
 TextRange = tuple[int, int]
 """Start and end offset."""
@@ -40,6 +43,18 @@ def normalize_tag(tag: str) -> str:
     """Normalise a tag name for comparison: lower case, no namespace, `toolcall` as `tool_call`."""
     bare = tag.rpartition(":")[2].lower()
     return "tool_call" if bare in {"toolcall", "tool-call"} else bare
+
+
+def tag_kind(tag: re.Match[str]) -> str:
+    """Return the normalised name of a match of `TAG`: that of a tag of ours for a token that does the same."""
+    if tag["tag"]:
+        return normalize_tag(tag["tag"])
+    return "" if tag.lastgroup is None else "tool_call"
+
+
+def is_closing(tag: re.Match[str]) -> bool:
+    """Return whether a match of `TAG` closes something."""
+    return bool(tag["close"] or tag["closing"] or tag["end"])
 
 
 class TagIndex:
@@ -54,18 +69,12 @@ class TagIndex:
 
     def closing(self, tags: Iterable[str], start: int) -> TextRange | None:
         """Return the first closing tag with one of these names from `start` on."""
-        ranges = [closing for tag in tags if (closing := _first(self._tags[0].get(tag), start))]
+        ranges = []
+        for tag in tags:
+            places = self._tags[0].get(tag, [])
+            index = bisect_left(places, (start, 0))
+            ranges += places[index : index + 1]
         return min(ranges) if ranges else None
-
-    def section_end(self, start: int) -> int | None:
-        """Return the first `]]>` from `start` on that is not directly followed by another section."""
-        ends = self._sections[0]
-        index = bisect_left(ends, start)
-        return ends[index] if index < len(ends) else None
-
-    def cdata_closing(self, tag: str, start: int) -> TextRange | None:
-        """Return the first `]]>` from `start` on with `</tag>` after it, as the range of both."""
-        return _first(self._sections[1].get(normalize_tag(tag)), start)
 
     def next_call(self, start: int) -> int | None:
         """Return the offset of the first call at or after `start`; None if there is none."""
@@ -79,8 +88,8 @@ class TagIndex:
         partners: dict[int, TextRange] = {}
         opened: dict[str, list[int]] = {}
         for match in TAG.finditer(self.text):
-            tag = normalize_tag(match["tag"])
-            if match["close"]:
+            tag = tag_kind(match)
+            if is_closing(match):
                 closings.setdefault(tag, []).append(match.span())
                 if stack := opened.get(tag):
                     partners[stack.pop()] = match.span()
@@ -89,27 +98,16 @@ class TagIndex:
         return closings, partners
 
     @cached_property
-    def _sections(self) -> tuple[list[int], dict[str, list[TextRange]]]:
-        """Ends of CDATA sections, and by the name of a closing tag the ranges of `]]>` and the tag."""
-        ends = [match.start() for match in _SECTION_END.finditer(self.text)]
-        if ends and CDATA_OPEN.startswith(self.text[ends[-1] + len(CDATA_CLOSE) :]):
-            ends.pop()  # the text is truncated here, so another section may have followed
-        closings: dict[str, list[TextRange]] = {}
-        for match in _CDATA_CLOSING.finditer(self.text):
-            closings.setdefault(normalize_tag(match[1]), []).append(match.span())
-        return ends, closings
-
-    @cached_property
     def _calls(self) -> list[int]:
-        kinds = {"call", "function", "invoke"}
-        return [match.start() for match in CALL.finditer(self.text) if match.lastgroup in kinds]
+        return [match.start() for match in CALL.finditer(self.text) if begins_call(match)]
+
+
+def begins_call(mark: re.Match[str]) -> bool:
+    """Return whether a match of `CALL` begins a call."""
+    is_opening = mark.lastgroup in {"call", "function", "invoke", "unmarked"}
+    return is_opening or bool(mark["opening"] or mark["bracket"])
 
 
 def is_self_closing(tag: re.Match[str]) -> bool:
     """Return whether a tag is self-closing."""
     return bool(tag["empty"]) or (tag["attributes"] or "").endswith("/")
-
-
-def _first(places: list[TextRange] | None, start: int) -> TextRange | None:
-    index = bisect_left(places, (start, 0)) if places else 0
-    return places[index] if places and index < len(places) else None

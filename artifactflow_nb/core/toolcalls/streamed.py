@@ -5,18 +5,20 @@ import re
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from artifactflow_nb.core.toolcalls.marks import CALL_BEGINNING
 from artifactflow_nb.core.toolcalls.parser import unescape
 from artifactflow_nb.core.toolcalls.scanner import CDATA_CLOSE, CDATA_OPEN
 
-OPENING = "<tool_call"
-
-_PREFIXES = "|".join(re.escape(OPENING[:n]) for n in range(len(OPENING) - 1, 0, -1))
+MARKS = frozenset("<[`")
 _FENCE = r"(?:^|(?<=\n))[ ]{0,3}`{1,3}[\w-]*\s*"
-_AMBIGUOUS_TAIL = re.compile(rf"{_FENCE}(?:{_PREFIXES})?$|(?:{_PREFIXES})$")
+_AMBIGUOUS_TAIL = re.compile(
+    rf"""{_FENCE}(?:<[^\s<>]{{0,40}}|\[?\s*\{{?\s*["']?\w{{0,12}})$|<[^\s<>]{{0,40}}$|\[[A-Z_]{{0,11}}$"""
+)
 _FENCE_BEFORE_CALL = re.compile(rf"{_FENCE}$")
+_UNDECIDED_START = re.compile(r"\s*(?:$|[{\[].{0,30}$|[acf][a-z]{0,19}(?: t?o?=?[a-z]{0,9}\.?|\[\s*)?$)", re.DOTALL)
 _NAME = re.compile(r"<name>\s*(?:<!\[CDATA\[)?\s*([\w.-]+)")
 _WINDOW_CHARS = 80
-"""More than any fence, tag prefix or `<name>` with a tool name that pieces may split; bounds the work for a piece."""
+"""More than any fence, mark or `<name>` with a tool name that pieces may split; bounds the work for a piece."""
 
 
 class ReplyPart(NamedTuple):
@@ -35,17 +37,19 @@ class ReplyPart(NamedTuple):
 class ReplySplitter:
     """Splits the pieces of one reply of the text protocol into prose and tool calls as they arrive.
 
-    Everything from the first `<tool_call` on counts as calls, because only the complete reply shows whether prose
-    follows. A tail that may be the beginning of that tag, or of a code fence around it, is withheld until the next
+    Everything from the first mark of a call on counts as calls, because only the complete reply shows whether prose
+    follows. A tail that may be the beginning of a mark, or of a code fence around it, is withheld until the next
     piece. Prose and calls together are the whole reply.
 
     Attributes:
-        is_open: Whether text is withheld, or a call has begun. While it is false, a piece without `<` and backticks is
-            prose, and `feed` need not be called.
+        is_open: Whether text is withheld, a call has begun, or nothing has arrived. While it is false, a piece without
+            `MARKS` is prose, and `feed` need not be called if `last` is set.
+        last: The last character of the published prose.
     """
 
     def __init__(self) -> None:
-        self.is_open = False
+        self.is_open = True
+        self.last = ""
         self._withheld = ""
         self._call_tail = ""
         self._tool = ""
@@ -54,17 +58,21 @@ class ReplySplitter:
         """Return the parts that can be published after a piece; empty if all of it is withheld."""
         if self._call_tail:
             return [self._call(piece)]
-        text = self._withheld + piece
-        at = text.find(OPENING)
-        if at >= 0:
-            fence = _FENCE_BEFORE_CALL.search(text, max(at - _WINDOW_CHARS, 0), at)
-            at = fence.start() if fence else at
+        start = len(self.last)
+        text = self.last + self._withheld + piece
+        if found := CALL_BEGINNING.search(text, start):
+            fence = _FENCE_BEFORE_CALL.search(text, max(found.start() - _WINDOW_CHARS, start), found.start())
+            at = fence.start() if fence else found.start()
             self._withheld, self.is_open = "", True
-            return [*([ReplyPart("answer", text[:at])] if at else []), self._call(text[at:])]
-        end = _AMBIGUOUS_TAIL.search(text, max(len(text) - _WINDOW_CHARS, 0))
-        cut = end.start() if end else len(text)
+            return [*([ReplyPart("answer", text[start:at])] if at > start else []), self._call(text[at:])]
+        if not start and len(text) < _WINDOW_CHARS and _UNDECIDED_START.match(text):
+            cut = 0
+        else:
+            end = _AMBIGUOUS_TAIL.search(text, max(len(text) - _WINDOW_CHARS, start))
+            cut = end.start() if end else len(text)
         self._withheld, self.is_open = text[cut:], cut < len(text)
-        return [ReplyPart("answer", text[:cut])] if cut else []
+        self.last = text[cut - 1 : cut] or self.last
+        return [ReplyPart("answer", text[start:cut])] if cut > start else []
 
     def finish(self) -> list[ReplyPart]:
         """Return the withheld text at the end of the reply."""

@@ -8,41 +8,40 @@ because sources may contain calls and must never run tools (prompt injection).
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from artifactflow_nb.core.messages import ToolCall, ToolResult
 from artifactflow_nb.core.toolcalls.json import AmbiguousCall, is_bare_call, parse_calls, read_json
 from artifactflow_nb.core.toolcalls.parser import (
+    PYTHON_CALL,
     RESULT_TAGS,
     ParsedCalls,
     TextCallReader,
+    clean_name,
     join_cdata,
+    read_python,
     rejected_call,
     unescape,
 )
-from artifactflow_nb.core.toolcalls.quotes import DisplayedTexts, Quotations, body_start, find_fence
-from artifactflow_nb.core.toolcalls.scanner import CALL, CDATA_CLOSE, CDATA_OPEN, CDATA_OPENING, TagIndex
+from artifactflow_nb.core.toolcalls.quotes import DisplayedTexts, Quotations, body_start
+from artifactflow_nb.core.toolcalls.scanner import CALL, CDATA_CLOSE, CDATA_OPEN, CDATA_OPENING, TagIndex, begins_call
 
 _BLANKS = " \t\r\n\f\v\ufeff\u200b"
-_WRAPPER = re.compile(r"</?(?:[\w-]++:)?+(?:tool_calls?|function_calls?)\s*+>", re.IGNORECASE)
-_REMAINS = re.compile(
-    rf"\s*+{_WRAPPER.pattern}|\s*+</(?:[\w-]++:)?+(?:params|parameters|arguments|function|invoke)\s*+>|\s*+</\w*+\Z",
-    re.IGNORECASE,
-)
-"""Wrapper tags around calls, and leftover closing tags."""
-_CLOSING = re.compile(rf"\s*+(?=</){_WRAPPER.pattern}", re.IGNORECASE)
-_MAX_TAG_CHARS = 60
 _RESULT = re.compile(r"<tool_result>\s*+<name>([^<]*+)</name>\s*+<success>(true|false)</success>\s*+<data>")
 _DATA_END = re.compile(r"(\]\]>)\s*+</data>|</data>")
 _OPENING = "<tool_call"
 _MIN_PREFIX = len("<tool")
 _MAX_LINE_CHARS = 200
-_CALLS = {"call", "function", "invoke", "name", "list"}
-_AT_END = re.compile(rf"[{_BLANKS}]*+\Z")
-_BETWEEN = re.compile(r"[\s\ufeff\u200b]*+")
-_FENCE_END = re.compile(r"(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?=\r?\n|\Z)")
+_BETWEEN = re.compile(r"[\s\ufeff\u200b]++|(?:(?<=\n)|\A)[ \t]*+(?:`{3,}+|~{3,}+)[\w-]*+[ \t]*+(?=\r?\n|\Z)")
+"""Blanks, and lines that open or close a code fence."""
+_BETWEEN_OBJECTS = frozenset(" \t\r\n,;")
+_LAST_CALL = re.compile(
+    r"(?:\A|\n)(?P<mark>`{3,}+|~{3,}+)[\w-]*+[ \t]*+\n(?P<fenced>[^`~]*+)(?<=\n)(?P=mark)\s*\Z"
+    r"""|\n(?P<line>\{\s*+"(?:name|tool|tool_name|function)"[^`]*+)\Z"""
+)
+"""A code fence at the end of a reply, or JSON on a line of its own."""
 _FENCED = re.compile(r"(`{3,}+|~{3,}+)[\w-]*+\s*+(.*)\1", re.DOTALL)
 
 
@@ -146,98 +145,51 @@ def parse_reply(
     """
     shown = shown or DisplayedTexts()
     body = text.strip(_BLANKS)
-    if fenced := _FENCED.fullmatch(body) if body[:1] in {"`", "~"} else None:
-        inner = (
-            _bare_call(fenced[2].strip(_BLANKS), shown) or _ReplyReader(fenced[2], is_truncated, shown, offered).read()
-        )
-        if inner.calls and not inner.text:
-            return inner
-    return _bare_call(body, shown) or _ReplyReader(text, is_truncated, shown, offered).read()
+    fenced = _FENCED.fullmatch(body) if body[:1] in {"`", "~"} else None
+    inner = fenced[2] if fenced else body
+    if calls := _bare_calls(inner.strip(_BLANKS), shown, offered):
+        return ParsedReply("", calls)
+    if fenced:
+        parsed = _ReplyReader(inner, is_truncated, shown, offered).read()
+        if parsed.calls and not parsed.text:
+            return parsed
+    parsed = _ReplyReader(text, is_truncated, shown, offered).read()
+    if not parsed.calls and (last := _LAST_CALL.search(text)):
+        calls = _bare_calls((last["fenced"] or last["line"] or "").strip(_BLANKS), shown, offered)
+        if calls and offered and all(call.name in offered for call in calls):
+            before = text[: last.start()].strip(_BLANKS)
+            return ParsedReply(before, tuple(replace(call, needs_approval=True) for call in calls))
+    return parsed
 
 
-def _bare_call(body: str, shown: DisplayedTexts) -> ParsedReply | None:
-    """Parse a reply that consists only of JSON calls, as some models write it; None for any other reply."""
-    if body[:1] not in {"{", "["}:
-        return None
+def _bare_calls(body: str, shown: DisplayedTexts, offered: Collection[str] | None) -> tuple[ToolCall, ...]:
+    """Parse a text that consists only of calls in JSON or Python, as some models write them; empty for any other."""
+    calls: list[tuple[str, Any]] = []
+    is_sure = True
     try:
-        value, end = read_json(body, 0)
-        if body[end:].strip() or not is_bare_call(value) or shown.contains(body):
-            return None
-        return ParsedReply("", tuple(ToolCall(name, params) for name, params in parse_calls(value, end)))
+        if body[:1] == "{" or re.match(r"\[\s*\{", body):
+            end = 0
+            while end < len(body):
+                value, end = read_json(body, end)
+                if not is_bare_call(value):
+                    return ()
+                calls += parse_calls(value, end)
+                is_sure = is_sure and all("name" in entry for entry in (value if isinstance(value, list) else [value]))
+                while body[end : end + 1] in _BETWEEN_OBJECTS:
+                    end += 1
+        elif offered and PYTHON_CALL.match(body):
+            is_sure = False
+            calls = [(call.name, call.params) for call in read_python(body, 0)]
     except AmbiguousCall:
-        return None
-
-
-class _Prose:
-    """Collects the prose of a reply from start to end."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._position = 0  # end of the text that was processed
-        self._parts: list[list[str]] = [[]]
-        self._has_text = False
-        self._quotations: list[str] = []
-        self._mark = ""
-
-    def keep(self, start: int, end: int) -> int:
-        """Keep a quotation unchanged, including wrapper tags around it; return its end."""
-        while (tag := _wrapper_at_end(self._text, self._position, start)) is not None:
-            start = tag
-        while closing := _CLOSING.match(self._text, end):
-            end = closing.end()
-        if not self._mark:  # a private-use character that the text does not contain marks placeholders for quotations
-            used = set(self._text)
-            self._mark = next(chr(code) for code in range(0xE000, 0x110000) if chr(code) not in used)
-        self._parts[-1] += [self._text[self._position : start], f"{self._mark}{len(self._quotations)}{self._mark}"]
-        self._quotations.append(self._text[start:end])
-        self._position, self._has_text = end, True
-        return end
-
-    def remove(self, start: int, end: int, stray: Sequence[str] = ()) -> int:
-        """Remove a call but keep its stray text; return its end."""
-        self._has_text = bool(stray) or not self.is_empty(start)
-        self._parts[-1].append(self._text[self._position : start])
-        self._parts += [*([text] for text in stray), []]
-        self._position = end
-        return end
-
-    def is_empty(self, end: int) -> bool:
-        """Return whether there is no prose up to this offset."""
-        return not self._has_text and not self._text[self._position : end].strip(_BLANKS)
-
-    def joined(self, end: int | None) -> str:
-        """Return the prose up to this offset, or all of it, without the wrapper tags around calls."""
-        self._parts[-1].append(self._text[self._position : end])
-        parts = []
-        for index, pieces in enumerate(self._parts):
-            part = "".join(pieces)
-            start, stop = 0, len(part)
-            leading = _REMAINS if index else _WRAPPER  # after a call, also its leftover closing tags
-            while (tag := leading.match(part, start)) and tag.end() > start:
-                start = tag.end()
-            while (wrapper := _wrapper_at_end(part, start, stop)) is not None:
-                stop = wrapper
-            parts.append(part[start:stop])
-        prose = "\n\n".join(stripped for part in parts if (stripped := part.strip(_BLANKS)))
-        if not self._quotations:
-            return prose
-        placeholder = f"{self._mark}([0-9]+){self._mark}"
-        return re.sub(placeholder, lambda match: self._quotations[int(match[1])], prose).strip(_BLANKS)
-
-
-def _wrapper_at_end(part: str, start: int, end: int) -> int | None:
-    """Return the start of a wrapper tag at the end of a text; None if there is none or it is quoted."""
-    while end > start and part[end - 1] in _BLANKS:
-        end -= 1
-    tag = part.rfind("<", max(start, end - _MAX_TAG_CHARS), end)
-    if tag < 0 or not _WRAPPER.fullmatch(part, tag, end) or part[tag - 1 : tag] == "`":
-        return None
-    line = part[max(0, tag - _MAX_TAG_CHARS) : tag].rpartition("\n")[2]
-    return None if line.lstrip().startswith(">") else tag
+        return ()
+    is_offered = offered is None or all(clean_name(name) in offered for name, _ in calls)
+    if not calls or not (is_sure or is_offered) or shown.contains(body):
+        return ()
+    return tuple(ToolCall(clean_name(name), params) for name, params in calls)
 
 
 class _ReplyReader:
-    """Processes a reply from one potential call to the next."""
+    """Processes a reply from one mark to the next; what it does not remove is the text of the reply."""
 
     def __init__(self, text: str, is_truncated: bool, shown: DisplayedTexts, offered: Collection[str] | None) -> None:
         self._text = text
@@ -246,56 +198,82 @@ class _ReplyReader:
         self._places = TagIndex(text)
         self._calls = TextCallReader(self._places, is_truncated=is_truncated)
         self._quotations = Quotations(text)
-        self._prose = _Prose(text)
+        self._prose: list[str] = []
+        self._removed = 0  # end of the last removed call
+        self._quoted = -1  # end of the last quotation
         self._accepted: list[ToolCall] = []
 
     def read(self) -> ParsedReply:
-        searched = 0
-        while match := CALL.search(self._text, searched):
+        text, searched = self._text, 0
+        while match := CALL.search(text, searched):
             start, end = match.span()
             if fence := self._quotations.fence(start):
                 searched = self._fenced(fence, start)
             elif quoted := self._quotations.quote_end(start):
-                searched = self._prose.keep(start, max(quoted, end))
+                searched = self._quoted = max(quoted, end)
             elif match["think"]:
                 closing = self._places.closing(("think",), end)
                 searched = closing[1] if closing else end
+            elif match["rest"] or match["closing"] or match["end"]:
+                searched = self._rest(match)
             else:
-                reading = self._read(match)
-                if repeated := self._repeated(match, reading):
-                    searched = self._prose.keep(start, repeated)
-                else:
-                    self._accepted += reading.calls
-                    searched = reading.end
-                    if not match["foreign"]:  # which is reported once, and its source stays in the text
-                        self._prose.remove(start, reading.end, reading.stray_text)
+                searched = self._call(match)
             self._quotations.skip(searched)
         # The end of the text may truncate an opening tag.
-        start = self._text.rfind("<", searched)
-        tail = self._text[start:].lower() if start >= 0 else ""
+        start = text.rfind("<", searched)
+        tail = text[start:].lower() if start >= 0 else ""
         is_partial = _OPENING.startswith(tail[: len(_OPENING)]) and len(tail) >= _MIN_PREFIX and ">" not in tail
-        is_quoted = is_partial and (
-            self._text[start - 1 : start] == "`" or self._quotations.fence(start) or self._quotations.quote_end(start)
-        )
-        if not is_partial or is_quoted:
-            return ParsedReply(self._prose.joined(None), tuple(self._accepted))
-        self._accepted.append(rejected_call(self._text, start, "it has no end"))
-        return ParsedReply(self._prose.joined(start), tuple(self._accepted))
+        if is_partial and not (
+            text[start - 1 : start] == "`" or self._quotations.fence(start) or self._quotations.quote_end(start)
+        ):
+            self._accepted.append(rejected_call(text, start, "it has no end"))
+            self._remove(start, len(text))
+        self._remove(len(text), len(text))
+        return ParsedReply("\n\n".join(filter(None, self._prose)), tuple(self._accepted))
 
-    def _read(self, match: re.Match[str]) -> ParsedCalls:
+    def _remove(self, start: int, end: int) -> int:
+        """Remove markup from the text; return its end."""
+        self._prose.append(self._text[self._removed : start].strip(_BLANKS))
+        self._removed = end
+        return end
+
+    def _follows(self, position: int, start: int) -> bool:
+        """Return whether nothing but blanks stands between two offsets."""
+        return position >= 0 and not self._text[position:start].strip(_BLANKS)
+
+    def _rest(self, match: re.Match[str]) -> int:
+        """Remove a leftover end of a call, unless it belongs to a quotation or to prose."""
+        is_stray = self._follows(self._removed, match.start()) and bool(self._accepted)
+        ends_reply = not match["rest"] or (self._follows(match.end(), len(self._text)) and "_call" in match[0])
+        if self._follows(self._quoted, match.start()):
+            self._quoted = match.end()
+        elif is_stray or ends_reply:
+            self._remove(*match.span())
+        return match.end()
+
+    def _call(self, match: re.Match[str]) -> int:
+        """Read what begins at a mark; return its end."""
+        start = match.start()
         if match["foreign"]:
             reason = "it is written in another form; nothing from there on was read"
-            return ParsedCalls((rejected_call(self._text, match.start(), reason),), (), len(self._text))
-        if not match["result"]:
-            return self._calls.read(match)
-        # Skip a result that the model wrote itself, including anything in it that looks like a call.
-        result = _RESULT.match(self._text, match.start())
-        start = _data(self._text, result.end())[1] if result else match.end()
-        if closing := self._places.closing(RESULT_TAGS, start):
-            return ParsedCalls((), (), closing[1])
-        has_call = self._places.next_call(match.end()) is not None
-        reason = "it is in a tool result that you wrote yourself and did not close; results are sent to you"
-        return ParsedCalls((rejected_call(self._text, match.start(), reason),) if has_call else (), (), len(self._text))
+            reading = ParsedCalls((rejected_call(self._text, start, reason),), (), len(self._text))
+        elif not match["result"]:
+            reading = self._calls.read(match)
+        else:  # skip a result that the model wrote itself, including anything in it that looks like a call
+            result = _RESULT.match(self._text, start)
+            closing = self._places.closing(RESULT_TAGS, _data(self._text, result.end())[1] if result else match.end())
+            has_call = not closing and self._places.next_call(match.end()) is not None
+            reason = "it is in a tool result that you wrote yourself and did not close; results are sent to you"
+            rejected = (rejected_call(self._text, start, reason),) if has_call else ()
+            reading = ParsedCalls(rejected, (), closing[1] if closing else len(self._text))
+        if repeated := self._repeated(match, reading):
+            self._quoted = repeated
+            return repeated
+        self._accepted += reading.calls
+        if not match["foreign"]:  # which is reported once, and its source stays in the text
+            self._remove(start, reading.end)
+            self._prose += [text.strip(_BLANKS) for text in reading.stray_text]
+        return reading.end
 
     def _repeated(self, match: re.Match[str], reading: ParsedCalls) -> int | None:
         """Return the end of a call that only repeats a text the agent was shown; None for a real call."""
@@ -310,39 +288,26 @@ class _ReplyReader:
     def _fenced(self, fence: re.Match[str], start: int) -> int:
         """Read the calls of code fences at the end of the reply; other fences are text. Return their end."""
         text = self._text
-        first, end = fence, self._quotations.fence_end(fence, start)
+        position, end = body_start(fence), self._quotations.fence_end(fence, start)
+        is_alone = not any(self._prose) and self._follows(self._removed, fence.start())
         calls: list[ToolCall] = []
-        following: re.Match[str] | None = fence
-        while following:
-            fenced = self._only_calls(following)
-            if fenced is None or fenced.stray_text:
-                return self._prose.keep(start, max(end, fenced.end if fenced else end))
-            calls += fenced.calls
-            end = fenced.end
-            following = find_fence(text, end)
-        is_alone = self._prose.is_empty(first.start())
-        may_call = all(not call.error and (self._offered is None or call.name in self._offered) for call in calls)
-        if not calls or not _AT_END.match(text, end) or not (is_alone or may_call):
-            return self._prose.keep(start, end)
-        self._accepted += [replace(call, needs_approval=not is_alone) for call in calls]
-        return self._prose.remove(first.start(), end)
-
-    def _only_calls(self, fence: re.Match[str]) -> ParsedCalls | None:
-        """Read the calls of a fence and its end; None, or stray text, if it contains anything else."""
-        calls: list[ToolCall] = []
-        position = body_start(fence)
-        while True:
-            position = _BETWEEN.match(self._text, position).end()  # type: ignore[union-attr]
-            if (match := CALL.match(self._text, position)) and match.lastgroup in _CALLS:
+        while position < len(text):
+            match = CALL.match(text, position)
+            if between := _BETWEEN.match(text, position):
+                position = between.end()
+            elif match and (begins_call(match) or match["name"]):
                 reading = self._calls.read(match)
-                if reading.stray_text or self._repeated(match, reading):
-                    return ParsedCalls((), ("not only calls",), reading.end)
-                calls += reading.calls
                 position = reading.end
-            elif tag := _REMAINS.match(self._text, position):
-                position = tag.end()
-            elif close := _FENCE_END.match(self._text, position):
-                is_end = close["mark"].startswith(fence["mark"])
-                return ParsedCalls(tuple(calls), (), close.end()) if is_end else None
+                if reading.stray_text or self._repeated(match, reading):
+                    break
+                calls += reading.calls
+            elif match and (match["rest"] or match["closing"] or match["end"]):
+                position = match.end()
             else:
-                return ParsedCalls(tuple(calls), (), position) if position == len(self._text) else None
+                break
+        may_call = all(not call.error and (self._offered is None or call.name in self._offered) for call in calls)
+        if position < len(text) or not calls or not (is_alone or may_call):
+            self._quoted = max(end, position if calls else end)
+            return self._quoted
+        self._accepted += [replace(call, needs_approval=not is_alone) for call in calls]
+        return self._remove(fence.start(), position)

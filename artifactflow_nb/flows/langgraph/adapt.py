@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.core.approvals import Decision
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
-from artifactflow_nb.errors import UsageError, describe_error
+from artifactflow_nb.errors import UsageError, brief, describe_error
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -27,7 +26,7 @@ _ASYNC_METHODS = ("aget_tuple", "aput", "aput_writes")
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptedGraph(CardMixin):
+class AdaptedGraph:
     """A graph that can answer questions; created by `adapt`.
 
     Attributes:
@@ -69,14 +68,9 @@ class AdaptedGraph(CardMixin):
             return self.input(question, history)
         except Exception as error:
             raise UsageError(
-                f"The input= function of the graph {self.name!r} failed for the question {question!r:.200}: "
+                f"The input= function of the graph {self.name!r} failed for the question {brief(question)}: "
                 f"{describe_error(error)}"
             ) from error
-
-    def _card(self) -> Card:
-        owner = "the workbench's" if self.checkpointer is None else "its own"
-        rows: CardRows = [("nodes", Code(", ".join(self.fingerprint["nodes"]))), ("checkpoints", owner)]
-        return Card("Adapted graph", self.name, rows, note=f'Ask it with wb.ask("...", flow={self.name!r}).')
 
 
 def adapt(
@@ -141,13 +135,13 @@ def adapt(
     has_name = name is not None or own_name != _UNNAMED
     flow = own_name if has_name else "graph"
     if not isinstance(flow, str) or not flow.strip():
-        raise UsageError(f"name is {name!r}; a flow's name must be text.")
+        raise UsageError(f"name is {brief(name)}; a flow's name must be text.")
     if input is not None:
         try:
             inspect.signature(input).bind("", [])
         except (TypeError, ValueError):  # no callable, wrong arguments, or a builtin such as `str` without a signature
             raise UsageError(
-                f"input is {input!r:.200}, which does not take two arguments, the question and the conversation before "
+                f"input is {brief(input)}, which does not take two arguments, the question and the conversation before "
                 'it. Write for example input=lambda question, history: {"messages": [*history, ("user", question)]}.'
             ) from None
     adapted = AdaptedGraph(graph, flow, input or messages_input, answer, resume, context, has_name)

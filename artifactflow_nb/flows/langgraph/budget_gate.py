@@ -15,6 +15,7 @@ from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 
 from artifactflow_nb.core.budget import Budget, BudgetUsage, Price, cost_usd
 from artifactflow_nb.core.clock_ids import CallTimes
+from artifactflow_nb.flows.langgraph.fingerprint import ask_for_usage_of_call
 from artifactflow_nb.flows.langgraph.messages import (
     checkpoint_namespace,
     deltas_from_chunk,
@@ -113,9 +114,12 @@ class BudgetGate(BaseCallbackHandler):
     def on_chat_model_start(self, serialized: Any, messages: Sequence[Any], *, run_id: Any, **fields: Any) -> None:
         """Admit or refuse a call of a chat model."""
         if not self._admit({"messages": messages}, serialized, str(run_id), fields):
-            if not _is_called_by_coroutine():
+            # LangChain notifies from a coroutine about an asynchronous call; the arguments do not contain this.
+            caller = getattr(inspect.currentframe(), "f_back", None)
+            if caller is None or not caller.f_code.co_flags & inspect.CO_COROUTINE:
                 raise GraphHalted
             self.unreported_refusals.add(str(run_id))
+        ask_for_usage_of_call(inspect.currentframe())
 
     def on_llm_start(self, serialized: Any, prompts: list[str], *, run_id: Any, **fields: Any) -> None:
         """Admit or refuse a call of a text completion model."""
@@ -267,13 +271,3 @@ class RefusalHandler(AsyncCallbackHandler):
         del serialized, messages
         if str(run_id) in self._gate.unreported_refusals:
             raise GraphHalted
-
-
-def _is_called_by_coroutine() -> bool:
-    """True if the caller's caller is a coroutine: LangChain then notifies callbacks about an asynchronous call.
-
-    The arguments do not contain this, and callbacks are not called in their order.
-    """
-    frame = inspect.currentframe()
-    caller = frame and frame.f_back and frame.f_back.f_back
-    return caller is not None and bool(caller.f_code.co_flags & inspect.CO_COROUTINE)

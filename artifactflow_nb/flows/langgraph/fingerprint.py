@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from types import FunctionType, MethodType
+from types import FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseLanguageModel
@@ -25,7 +25,7 @@ _MAX_PARTS = 100
 def graph_fingerprint(graph: "AnyGraph") -> dict[str, list[str]]:
     """Return the sorted names of a graph's nodes and edges, and of all tools and models in it and its subgraphs."""
     tools, models = set[str](), set[str]()
-    for part in _graph_parts(graph):
+    for part in graph_parts(graph):
         if isinstance(part, BaseLanguageModel):
             names = (getattr(part, name, None) for name in ("model_name", "model"))
             models.add(next((name for name in names if isinstance(name, str) and name), type(part).__name__))
@@ -48,12 +48,28 @@ def ask_for_usage(graph: "AnyGraph") -> None:
     By default, LangChain's OpenAI models request none from an endpoint with a custom address (`stream_usage=None`), so
     it would have to be estimated.
     """
-    for part in _graph_parts(graph):
-        if isinstance(part, BaseLanguageModel) and getattr(part, "stream_usage", True) is None:
-            setattr(part, "stream_usage", True)  # noqa: B010 - only some models have it
+    for part in graph_parts(graph):
+        _set_stream_usage(part)
 
 
-def _graph_parts(graph: "AnyGraph") -> Iterator[Any]:
+def ask_for_usage_of_call(frame: FrameType | None) -> None:
+    """Let the model that calls this frame request the usage; a node may have made the model for the call.
+
+    Callbacks get neither the model nor the fields of its request, so the model is found among their callers.
+    """
+    while frame is not None and not _set_stream_usage(frame.f_locals.get("self")):
+        frame = frame.f_back
+
+
+def _set_stream_usage(part: object) -> bool:
+    """Set `stream_usage` of a model unless it is set; return whether the object is a model."""
+    is_model = isinstance(part, BaseLanguageModel)
+    if is_model and getattr(part, "stream_usage", True) is None:
+        setattr(part, "stream_usage", True)  # noqa: B010 - only some models have it
+    return is_model
+
+
+def graph_parts(graph: "AnyGraph") -> Iterator[Any]:
     """Yield the models, functions and other runnables in a graph and its subgraphs.
 
     Objects that a node creates when it runs are not found.

@@ -28,6 +28,7 @@ from artifactflow_nb.errors import RunFailed, describe_error
 from artifactflow_nb.flows.approval import request_approval
 from artifactflow_nb.flows.base import FlowOutcome
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, History, messages_input
+from artifactflow_nb.flows.langgraph.breakpoints import decide_at_breakpoint
 from artifactflow_nb.flows.langgraph.calls import GraphTools
 from artifactflow_nb.flows.langgraph.fingerprint import ask_for_usage
 from artifactflow_nb.flows.langgraph.interrupts import (
@@ -41,6 +42,7 @@ from artifactflow_nb.flows.langgraph.interrupts import (
 )
 from artifactflow_nb.flows.langgraph.messages import last_answer, to_plain_json
 from artifactflow_nb.flows.langgraph.state import guess_answer, guess_input, input_advice, load_state, store_state
+from artifactflow_nb.flows.langgraph.tool_nodes import separate_calls
 from artifactflow_nb.flows.langgraph.tracer import GraphPaused, GraphTracer
 from artifactflow_nb.flows.loop import ANSWER_NOTES, with_saver
 from artifactflow_nb.flows.services import RunContext
@@ -79,6 +81,7 @@ class AdaptedFlow:
         self.fingerprint: dict[str, Any] = dict(adapted.fingerprint)
         self._saver = saver
         ask_for_usage(adapted.graph)
+        separate_calls(adapted.graph)
 
     async def advance(self, ctx: RunContext, *, has_checkpoint: bool) -> FlowOutcome:
         """Run the graph from its last checkpoint until it ends or interrupts."""
@@ -95,9 +98,14 @@ class AdaptedFlow:
             state = await graph.aget_state(config)
             is_new = state.created_at is None
             graph_input: Any = await self._first_input(ctx) if is_new else None
-            must_run = is_new or bool(state.next or state.interrupts)
+            has_stopped = False
             problems: dict[str, str] = {}
-            while must_run:
+            while is_new or state.next or state.interrupts:
+                stop = await decide_at_breakpoint(ctx, graph, config, state, has_stopped=has_stopped)
+                if stop is not None and stop.decision is None:
+                    return FlowOutcome([[stop.request_id]])
+                if stop is not None and stop.is_denied:
+                    return FlowOutcome(response=self._answer(ctx, state.values), notices=(stop.notice,))
                 decisions: dict[str, list[Decision]] = {}  # by interrupt
                 answers_before: StoredAnswers | None = None
                 if state.interrupts:
@@ -127,13 +135,8 @@ class AdaptedFlow:
                 except _AnswerFailed as failed:
                     was_halted, problems = False, failed.problems
                     await restore_answers(graph.checkpointer, ctx.run.thread_id, answers_before or {})
-                state, graph_input = await graph.aget_state(config), None
-                must_run = bool(state.interrupts) or (was_halted and bool(state.next))
-            if state.next:
-                raise RunFailed(
-                    f"The graph stopped before {', '.join(state.next)} because of interrupt_before or interrupt_after, "
-                    "where no person can be asked. Call interrupt() in the node instead."
-                )
+                state, graph_input, is_new = await graph.aget_state(config), None, False
+                has_stopped = not was_halted
             output = state.values if tracer.output is None else tracer.output
             await store_state(ctx, graph, state.values)
             return FlowOutcome(response=ctx.secrets.text(self._answer(ctx, output)))

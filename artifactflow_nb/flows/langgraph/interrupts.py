@@ -5,6 +5,10 @@ A graph interrupts with any value, and only the graph knows which answer it expe
 - `{"action_requests": [...], "review_configs": [...]}` of LangChain's `HumanInTheLoopMiddleware`, which deepagents uses
   for `interrupt_on`: a request for each action, and one answer `{"decisions": [...]}` for all of them.
 - `{"type": "tool_approval", ...}` of the same middleware with `interrupt_mode="per_call"`: one decision.
+- `[{"action_request": {"action", "args"}, "config": {"allow_accept", ...}, "description"}]` of Agent Inbox: a request
+  for each item, and a list of `{"type": "accept" | "edit" | "response" | "ignore", "args": ...}` as the answer.
+- `{"question": "...", "tool_call": {"name", "args"}}` of LangGraph's guide to the review of tool calls: the answer is
+  `{"action": "continue" | "update" | "feedback", "data": ...}`.
 - `{"query": "..."}` of LangGraph's tutorial: the answer is `{"data": "..."}`.
 
 `interrupt("Publish it?")` is the simplest request. Another mapping can contain more: `title` or `question`, `message`,
@@ -13,6 +17,7 @@ shown as parameters. Its answer is True if approved, False if denied, the edited
 instruction.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -37,10 +42,13 @@ _CHOICES_BY_TYPE: Mapping[str, tuple[str, ...]] = {
     "edit": ("edited",),
     "reject": ("denied", "instructed"),
     "respond": ("instructed",),
+    "accept": ("approved",),
+    "ignore": ("denied",),
+    "response": ("instructed",),
 }
-"""The choices of `Decision` by type of decision in LangChain's reviews."""
+"""The choices of `Decision` by type of decision in LangChain's reviews, then in Agent Inbox."""
 
-_RESUME_CHANNEL = "__resume__"
+RESUME_CHANNEL = "__resume__"
 """LangGraph's channel for the answers to the interrupts of a task, the oldest first."""
 
 StoredAnswers = Mapping[tuple[str, str, str], Any]
@@ -48,6 +56,11 @@ StoredAnswers = Mapping[tuple[str, str, str], Any]
 
 _QUERY_ANSWERS = {True: "Approved.", False: "Denied."}
 """Answers to `{"query": ...}` without an instruction, by approval."""
+
+_FIELDS_ADVICE = (
+    "The node reads fields of the answer, such as {field!r}. Answer with fields: edit the parameters, or call "
+    'run.approve(params={{"{field}": "..."}}).'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +85,8 @@ class InterruptPart:
 def interrupt_parts(interrupt: Interrupt) -> tuple[InterruptPart, ...]:
     """Return the parts of an interrupt, each of which becomes a request."""
     value = interrupt.value
+    if inbox := _inbox_requests(value):
+        return tuple(map(_inbox_part, inbox))
     if not isinstance(value, Mapping):
         return (InterruptPart({"question": _text(to_plain_json(value))}),)
     if actions := _review_actions(value):
@@ -84,6 +99,9 @@ def interrupt_parts(interrupt: Interrupt) -> tuple[InterruptPart, ...]:
         return tuple(_action_part(action, types.get(action["name"], ())) for action in actions)
     if _is_tool_approval(value):
         return (_action_part(value, _types_in_schema(interrupt.response_schema)),)
+    if _is_action(value.get("tool_call")):
+        call = _action_part(value["tool_call"], ())
+        return (InterruptPart({**call.fields, "message": _text(value.get("question"))}),)
     if _is_query(value):
         return (InterruptPart({"question": value["query"], "params": {"data": ""}}),)
     return (InterruptPart(to_plain_json(value)),)
@@ -111,6 +129,37 @@ def _is_action(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("name"), str) and isinstance(value.get("args"), Mapping)
 
 
+def _inbox_requests(value: Any) -> list[Mapping[str, Any]]:
+    """Return the requests of an interrupt in the form of Agent Inbox; empty for any other value."""
+    requests = value if isinstance(value, list) else [value]
+    is_inbox = all(isinstance(each, Mapping) and isinstance(each.get("action_request"), Mapping) for each in requests)
+    return requests if is_inbox else []
+
+
+def _inbox_part(request: Mapping[str, Any]) -> InterruptPart:
+    action, config = request["action_request"], request.get("config")
+    fields = {
+        "name": action.get("action", ""),
+        "args": action.get("args") or {},
+        "description": request.get("description"),
+    }
+    config = config if isinstance(config, Mapping) else {}
+    names = {"allow_accept": "accept", "allow_edit": "edit", "allow_respond": "response", "allow_ignore": "ignore"}
+    return _action_part(fields, tuple(kind for name, kind in names.items() if config.get(name)))
+
+
+def _inbox_answer(request: Mapping[str, Any], part: InterruptPart, decision: Decision) -> dict[str, Any]:
+    """Convert a decision to the form of Agent Inbox."""
+    if decision.params is not None:
+        action = {"action": request["action_request"].get("action", ""), "args": dict(decision.params)}
+        return {"type": "edit", "args": action}
+    if decision.approved:
+        return {"type": "accept", "args": None}
+    if decision.instruction and "response" in part.types:
+        return {"type": "response", "args": decision.instruction}
+    return {"type": "ignore", "args": None}
+
+
 def _is_tool_approval(value: Mapping[str, Any]) -> bool:
     return value.get("type") == "tool_approval" and _is_action(value)
 
@@ -132,6 +181,8 @@ def _types_in_schema(schema: Any) -> tuple[str, ...]:
 def resume_value(interrupt: Interrupt, decisions: Sequence[Decision]) -> Any:
     """Return the value that an interrupt returns in the graph, from the decisions on its parts."""
     value, decision = interrupt.value, decisions[0]
+    if inbox := _inbox_requests(value):
+        return list(map(_inbox_answer, inbox, interrupt_parts(interrupt), decisions))
     if isinstance(value, Mapping):
         parts = interrupt_parts(interrupt)
         if actions := _review_actions(value):
@@ -139,6 +190,11 @@ def resume_value(interrupt: Interrupt, decisions: Sequence[Decision]) -> Any:
             return {"decisions": [_review_decision(action, part, each) for action, part, each in answered]}
         if _is_tool_approval(value):
             return _review_decision(value, parts[0], decision)
+        if _is_action(value.get("tool_call")):
+            if decision.params is not None:
+                return {"action": "update", "data": dict(decision.params)}
+            denied = {"action": "feedback", "data": decision.instruction or "Denied."}
+            return {"action": "continue"} if decision.approved else denied
         if _is_query(value):
             answer = decision.instruction or _QUERY_ANSWERS[decision.approved]
             return {"data": answer} if decision.params is None else dict(decision.params)
@@ -157,7 +213,7 @@ async def stored_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str) -> S
     async for saved in saver.alist({"configurable": {"thread_id": thread_id}}):
         place = saved.config["configurable"]
         for task_id, channel, value in saved.pending_writes or ():
-            if channel == _RESUME_CHANNEL:
+            if channel == RESUME_CHANNEL:
                 answers[place["checkpoint_ns"], place["checkpoint_id"], task_id] = value
     return answers
 
@@ -168,7 +224,7 @@ async def restore_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str, bef
         if value != before.get(key):
             namespace, checkpoint_id, task_id = key
             place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
-            await saver.aput_writes({"configurable": place}, [(_RESUME_CHANNEL, before.get(key, []))], task_id)
+            await saver.aput_writes({"configurable": place}, [(RESUME_CHANNEL, before.get(key, []))], task_id)
 
 
 def _review_decision(action: Mapping[str, Any], part: InterruptPart, decision: Decision) -> dict[str, Any]:
@@ -197,7 +253,14 @@ def interrupt_request(
     params = to_plain_json(fields.get("params", {key: fields[key] for key in fields if key not in _REQUEST_KEYS}))
     message = _text(fields.get("message")) or (rest.strip() if title == line else question)
     if problem:
-        message = "\n\n".join(filter(None, (f"The graph failed with the last answer: {problem}", message)))
+        missing = re.search(r"KeyError: ['\"]?(\w+)", problem)
+        key = missing[1] if missing else ""
+        reads_fields = re.search(r"KeyError|not subscriptable|has no attribute|indices must be", problem)
+        advice = _FIELDS_ADVICE.format(field=key or "action") if reads_fields else ""
+        failure = f"The graph failed with the last answer: {problem}"
+        message = "\n\n".join(filter(None, (failure, advice, message)))
+        if key and isinstance(params, dict):
+            params = {**params, key: params.get(key, "")}
     return ApprovalRequest(
         id=request_id(subject),
         run_id=ctx.run.run_id,

@@ -89,7 +89,13 @@ def tool_results_in(messages: Iterable[Any]) -> dict[str, tuple[ToolCall, ToolRe
 
 
 def messages_in_state(state: Any) -> Sequence[Any]:
-    """Return the messages in a graph's state or output; empty if it has none."""
+    """Return the messages in a graph's state or output; empty if it has none.
+
+    The output of an `@entrypoint` may be a message, or a list of messages.
+    """
+    outputs = state if isinstance(state, list) else [state]
+    if outputs and all(hasattr(each, "content") and hasattr(each, "type") for each in outputs):
+        return outputs
     messages = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", None)
     return messages if isinstance(messages, Sequence) else ()
 

@@ -13,7 +13,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType, payload_problem
-from artifactflow_nb.errors import RunCancelled, UsageError
+from artifactflow_nb.errors import RunCancelled, UsageError, brief
 from artifactflow_nb.flows.budget import NO_USAGE, pending_budget_requests
 from artifactflow_nb.flows.langgraph.budget_gate import BudgetGate, GraphHalted
 from artifactflow_nb.flows.langgraph.calls import Caller, GraphCalls, GraphTools
@@ -255,8 +255,8 @@ class GraphTracer:
         if self._gate.unpriced_call is not None:
             model, event = self._gate.unpriced_call
             raise UsageError(
-                f"The budget limits the cost, and there is no price for the model {model!r} of "
-                f"{self._caller(event).agent}. Pass prices={{{model!r}: {{'input': ..., 'output': ...}}}}, in US "
+                f"The budget limits the cost, and there is no price for the model {brief(model)} of "
+                f"{self._caller(event).agent}. Pass prices={{{brief(model)}: {{'input': ..., 'output': ...}}}}, in US "
                 "dollars for a million tokens."
             )
         if callers:
@@ -268,9 +268,8 @@ class GraphTracer:
 
     def failed_node(self, error: BaseException) -> str | None:
         """Return the node in which an error was raised; None if no node raised it."""
-        if error not in self._gate.errors.values():
-            return None
-        return next((self._nodes[key] for key in self._gate.errors if key in self._nodes), None)
+        keys = [key for key, known in self._gate.errors.items() if known is error]
+        return next((self._nodes[key] for key in keys if key in self._nodes), None)
 
 
 def _node_path(namespace: str) -> str:
@@ -278,7 +277,8 @@ def _node_path(namespace: str) -> str:
 
     Nodes of LangChain's middleware, such as `HumanInTheLoopMiddleware.after_model`, belong to the agent's node `model`.
     """
-    nodes = [part.partition(":")[0] for part in namespace.split("|") if part and not part.isdigit()]
+    parts = (part.partition(":")[0] for part in namespace.split("|"))  # empty for a call of a tool node at the top
+    nodes = [node for node in parts if node and not node.isdigit()]
     return ".".join("model" if node.endswith((".before_model", ".after_model")) else node for node in nodes)
 
 

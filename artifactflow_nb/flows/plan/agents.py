@@ -11,9 +11,8 @@ from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.agents.settings import (
     ConfigNode,
     Enabled,
-    ModelName,
+    ModelNode,
     NonNegativeInteger,
-    OptionalTemperature,
     PositiveInteger,
     ToolNames,
 )
@@ -37,17 +36,15 @@ class ApprovalNode(ConfigNode):
     enabled: Annotated[bool | Literal["confirm"], Field(description="true, false or 'confirm'")] = False
 
 
-class ExecutorNode(ConfigNode):
+class ExecutorNode(ModelNode):
     """The agent that carries out a step; `max_steps` counts each attempt at a step of a plan."""
 
     max_iterations: PositiveInteger = 30
     max_steps: PositiveInteger = 8
     tools: ToolNames = ("core", "mcp")
-    model: ModelName = None
-    temperature: OptionalTemperature = None
 
 
-class ReplannerNode(ConfigNode):
+class ReplannerNode(ModelNode):
     """The agent that decides after a step how the plan continues.
 
     Attributes:
@@ -60,16 +57,12 @@ class ReplannerNode(ConfigNode):
     max_revisions: NonNegativeInteger = 3
     max_retries: NonNegativeInteger = 2
     max_plans: PositiveInteger = 3
-    model: ModelName = None
-    temperature: OptionalTemperature = None
 
 
-class SummarizerNode(ConfigNode):
+class SummarizerNode(ModelNode):
     """The agent that summarizes a finished plan; without it the answer is written from the plan."""
 
     enabled: Enabled = True
-    model: ModelName = None
-    temperature: OptionalTemperature = None
 
 
 class GraphSettings(ConfigNode):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from artifactflow_nb.agents.base import AgentConfig, AgentLike, BaseAgent, as_agent
 from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.core.runs import Depth
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Details
 from artifactflow_nb.flows.base import FlowAgent, FlowSpec
 from artifactflow_nb.flows.loop import LoopGraph, build_loop, job_loop, subagent_delegate, with_saver
 from artifactflow_nb.flows.research import RESEARCH
@@ -20,6 +19,7 @@ LEAD = AgentConfig(
     description="Plans the research, delegates it, writes the report and answers.",
     required_tools=(*(entry.name for entry in ARTIFACT_TOOLS), call_subagent.name, ask_person.name),
     temperature=0.7,
+    temperature_is_optional=True,
     max_tool_rounds=5,
 )
 
@@ -32,6 +32,7 @@ SEARCH = AgentConfig(
     ),
     required_tools=("web_search",),
     temperature=0.5,
+    temperature_is_optional=True,
     max_tool_rounds=3,
 )
 
@@ -44,6 +45,7 @@ CRAWL = AgentConfig(
     ),
     required_tools=("web_fetch",),
     temperature=0.3,
+    temperature_is_optional=True,
     max_tool_rounds=2,
 )
 
@@ -57,10 +59,11 @@ def research_loop() -> LoopGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtendableGraph(CardMixin):
-    """The research graph with its agents, for a caller that runs the graph without an engine.
+class ExtendableGraph:
+    """The research graph with its agents, to look at the nodes, the edges and the agents of the research flow.
 
-    A workbench has its own agents; add yours to it with `Workbench.register_agent`.
+    An engine runs the graph, since the turns are read from its store: ask with `engine.controller.execute(question)`.
+    Add an agent to the runs with `Workbench.register_agent` or `Engine.register_agent`.
 
     Attributes:
         lead: The agent that coordinates; by default that of the research flow.
@@ -77,11 +80,6 @@ class ExtendableGraph(CardMixin):
         for name, agent in self.agents.items():
             if name not in known:
                 self.lead.register_subagent(agent.config)
-
-    def _card(self) -> Card:
-        agents = [(name, agent.config.description) for name, agent in self.agents.items()]
-        folds = [Details("Agents", CardTable(("name", "does"), agents), is_open=True)]
-        return Card("Graph", self.lead.config.name, [("agents", len(agents))], folds)
 
     def register_agent(self, source: AgentLike) -> AgentConfig:
         """Add an agent, and return its configuration; `UsageError` if its name is in use."""

@@ -5,8 +5,7 @@ argument, because readers see a quote without the text around it.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from artifactflow_nb.sources.citations import SourceDocument
@@ -32,18 +31,6 @@ _HISTORY = re.compile(r"(?:changed|new|added|deprecated|removed) (?:in|since) ve
 _POINTER = re.compile(
     r"\b(?:follow(?:s|ing)|below|examples?|here|e\.g|code|like this|this|these)\b|以下|如下|例如", re.IGNORECASE
 )
-_BACK_REFERENCE = re.compile(
-    r"^(?:this|that|these|those|it|they|he|she|such|otherwise|however|therefore|thus|hence|then|but|also|instead"
-    r"|in (?:this|that|these|those|the (?:latter|former|first|second)|both|either) \w+|the (?:latter|former)"
-    r"|for (?:example|instance)|similarly|likewise|consequently|as a result|note that this|because of this)\b"
-    r"|[这這那此该該其它](?!次|外)|[他她它]们|[他她它]們|否则|否則|但是?|然而|不过|不過|因此|所以|于是|於是|然后|然後|同时|同時|另外|此外|例如|比如"
-    r"|反之|前者|后者|後者|超出部分|其余|其餘",
-    re.IGNORECASE,
-)
-_FINITE_VERB = re.compile(
-    r"\b(?:is|are|was|were|be|been|being|has|have|had|do|does|did|can|cannot|could|may|might|must|shall|should|will"
-    r"|would|\w{2,}(?:s|ed|n't|n’t))\b"
-)
 _CONDITION = re.compile(
     r"\b(?:if|when|whenever|unless|otherwise|once|until|after|before|while)\b"
     r"|如果|如有|若|一旦|除非|否则|否則|[时時][，,]|的时候|的時候|[以之][后後前]|出现|出現|发现|發現|[失故]败|失敗",
@@ -61,13 +48,8 @@ _ASKS_FOR_DEFINITION = re.compile(
     re.IGNORECASE,
 )
 _HOW_MUCH = (
-    "how (?:much|many|long|often|far|old|tall|big|large|deep|heavy|wide|high|close|late|early|soon|fast)"
-    "|(?:what|which) (?:time|date|day|month|year|temperature|percentage|price|age|size)"
-)
-_ASKS_FOR_FIGURES = re.compile(
-    rf"\b(?:{_HOW_MUCH}|when|at what|cost)\b"
-    r"|多少|[几幾][^乎何]|多[久长長高宽寬大远遠重快满滿]|什么时候|什麼時候|何时|何時|哪一?[天年月日周個个]",
-    re.IGNORECASE,
+    "how (?:much|many|long|often|far|old|tall|big|large|deep|heavy|wide|high|close|late|early|soon|fast|loud|strong"
+    "|quickly)|(?:what|which) (?:time|date|day|month|year|temperature|percentage|price|age|size)"
 )
 _ASKS_FOR_A_FIGURE_FIRST = re.compile(rf"(?:(?:for|at|after|by|in|from|and) )?(?:{_HOW_MUCH})\b", re.IGNORECASE)
 _FIGURE = re.compile(
@@ -76,27 +58,7 @@ _FIGURE = re.compile(
     r"|january|february|april|june|july|august|september|october|november|december)\b|[二两兩三四五六七八九十百千万萬半]|一(?=[个個天年月周週次小分秒名位份间間倍式])",
     re.IGNORECASE,
 )
-_ASKS_FOR_TROUBLE = re.compile(
-    r"\b(?:errors?|exceptions?|wrong|thrown?|throws|rais(?:es?|ed)|fail(?:s|ed)?|happens?|if|complains?)\b",
-    re.IGNORECASE,
-)
-_TROUBLE = re.compile(
-    r"\w(?:Error|Exception|Iteration|Interrupt)\b|\b(?:rais|fail|error|exception|illegal|invalid|discard|reject|refus|abort)"
-)
-_ASKS_FOR_REASON = re.compile(r"\b(?:why|reasons?)\b", re.IGNORECASE)
-_REASON = re.compile(
-    r"\b(?:because|since|so that|in order to|therefore|reason|thus|hence|due to|means that|otherwise|must|not)\b",
-    re.IGNORECASE,
-)
-# A question, a sentence of the kind that answers it, and the worth of such a sentence.
-_ANSWERS = (
-    (_ASKS_FOR_EVENTS, _CONDITION, 1.3),
-    (_ASKS_FOR_TROUBLE, _TROUBLE, 1.2),
-    (_ASKS_FOR_REASON, _REASON, 1.2),
-    (_ASKS_FOR_FIGURES, _FIGURE, 1.2),
-)
-_ELSEWHERE_WORTH, _HISTORY_WORTH, _BACK_REFERENCE_WORTH, _FRAGMENT_WORTH, _QUESTION_WORTH = 0.4, 0.5, 0.9, 0.6, 0.5
-_POINTER_WORTH, _LEAD_IN_WORTH = 0.3, 0.9
+_ELSEWHERE_WORTH, _HISTORY_WORTH, _QUESTION_WORTH, _POINTER_WORTH, _CONDITION_WORTH = 0.4, 0.5, 0.5, 0.3, 1.3
 
 
 def worth(sentence: str, label: str, question: str) -> float:
@@ -112,17 +74,12 @@ def worth(sentence: str, label: str, question: str) -> float:
         factor *= _ELSEWHERE_WORTH
     if _HISTORY.search(label) or _HISTORY.match(sentence):
         factor *= _HISTORY_WORTH
-    if refers_back(sentence):
-        factor *= _BACK_REFERENCE_WORTH
-    if sentence.isascii() and not _FINITE_VERB.search(sentence):
-        factor *= _FRAGMENT_WORTH
     if sentence.endswith(("?", "？")):
         factor *= _QUESTION_WORTH
-    if sentence.endswith((":", "：")):
-        factor *= _POINTER_WORTH if _POINTER.search(sentence) else _LEAD_IN_WORTH
-    for asks, answers, kind_worth in _ANSWERS:
-        if asks.search(question) and answers.search(sentence):
-            factor *= kind_worth
+    if sentence.endswith((":", "：")) and _POINTER.search(sentence):
+        factor *= _POINTER_WORTH
+    if _ASKS_FOR_EVENTS.search(question) and _CONDITION.search(sentence):
+        factor *= _CONDITION_WORTH
     return factor
 
 
@@ -134,11 +91,6 @@ def asks_for_definition(question: str) -> bool:
 def has_figure(question: str, sentence: str) -> bool:
     """Return whether a sentence has a figure, or the question asks for none."""
     return not _ASKS_FOR_A_FIGURE_FIRST.match(question) or _FIGURE.search(sentence) is not None
-
-
-def refers_back(sentence: str) -> bool:
-    """Return whether a sentence refers to the one before it, like `It melts at once`."""
-    return _BACK_REFERENCE.match(sentence) is not None
 
 
 # --- documents -------------------------------------------------------------------------------------------------------
@@ -161,7 +113,6 @@ class PlacedSentence:
         heading: The terms of the headings above it.
         passage: The index of its passage in the document.
         is_aside: Whether its paragraph only refers to another place.
-        opens: The terms of the title or heading whose first sentence it is; otherwise empty.
     """
 
     sentence: Sentence
@@ -170,7 +121,6 @@ class PlacedSentence:
     heading: frozenset[str]
     passage: int
     is_aside: bool
-    opens: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -195,12 +145,6 @@ class ParsedDocument:
     sentences: tuple[Sentence, ...]
     asides: frozenset[int]
 
-    def with_passages(self, places: Sequence[int]) -> "ParsedDocument":
-        """Copy with only these passages, by index, and the sentences in them."""
-        passages = tuple(self.passages[place] for place in places)
-        inside = tuple(s for s in self.sentences if any(p.start <= s.start < p.end for p in passages))
-        return replace(self, passages=passages, words=tuple(self.words[place] for place in places), sentences=inside)
-
     @cached_property
     def placed_sentences(self) -> tuple[PlacedSentence, ...]:
         """The sentences of the document in their surroundings; computed on demand, because most are never quoted."""
@@ -208,14 +152,11 @@ class ParsedDocument:
         paragraphs: dict[int, set[str]] = {}
         for sentence, own in zip(self.sentences, terms, strict=True):
             paragraphs.setdefault(sentence.block, set()).update(own)
-        place, previous_heading = 0, ""
+        place = 0
         placed: list[PlacedSentence] = []
         for sentence, own in zip(self.sentences, terms, strict=True):
             while place + 1 < len(self.passages) and self.passages[place + 1].start <= sentence.start:
                 place += 1
-            heading = self.passages[place].heading
-            opens = title_terms(heading.rpartition(" / ")[2]) if heading != previous_heading else []
-            previous_heading = heading
             placed.append(
                 PlacedSentence(
                     sentence=sentence,
@@ -224,7 +165,6 @@ class ParsedDocument:
                     heading=frozenset(self.words[place].heading),
                     passage=place,
                     is_aside=sentence.block in self.asides,
-                    opens=frozenset(opens if placed else (*self.anchor, *self.title, *opens)),
                 )
             )
         return tuple(placed)

@@ -4,9 +4,7 @@ It is stateless and deterministic, and it does not read the prompt: it uses the 
 values behind the prompt. The context and the offered tools determine its role::
 
     a running job of a plan         executor, replanner or summarizer
-    propose_edits                   editor       edits of quoted passages
-    a block                         writer       search -> reading -> a text of quotes
-    a project, no block             composer     the calls of a plain request -> their results
+    a text to write                 writer       search -> reading -> a text of quotes, or how to do the work by hand
     plan_create                     agent        plan -> answer from the results of its steps
     call_subagent                   coordinator  plan, search job -> reading job -> report -> answer
     web_search, web_fetch           searcher, reader
@@ -23,23 +21,21 @@ import time
 from collections.abc import AsyncIterator
 
 from artifactflow_nb.core.messages import ToolProtocol
-from artifactflow_nb.core.text.cards import Card
 from artifactflow_nb.models.base import (
     LocalModel,
     ModelDelta,
     ModelEvent,
     ModelReply,
     ModelRequest,
+    WritingTask,
     estimate_usage,
-    model_card,
 )
-from artifactflow_nb.models.offline.compose import PROPOSE_TOOL, compose, edit
 from artifactflow_nb.models.offline.phrases import phrases_for
 from artifactflow_nb.models.offline.plan import decide, execute_step, make_plan, summarize
-from artifactflow_nb.models.offline.requests import ProjectView
-from artifactflow_nb.models.offline.research import LOOKUP_TOOLS, REPORT_TOOLS, coordinate, look_up
-from artifactflow_nb.models.offline.turn import Reply, Turn
-from artifactflow_nb.models.offline.write import BlockTask, write_block
+from artifactflow_nb.models.offline.report import Section, quotes_with_sources
+from artifactflow_nb.models.offline.research import LOOKUP_TOOLS, REPORT_TOOLS, coordinate, find_quotes, look_up
+from artifactflow_nb.models.offline.turn import Reply, Turn, find_failures, state_question, without_addresses
+from artifactflow_nb.sources.citations import find_addresses, read_sources
 
 _PIECE = re.compile(r"(?:\S+\s*){1,4}|\s+")
 
@@ -60,9 +56,6 @@ class OfflineModel(LocalModel):
 
     def __repr__(self) -> str:
         return "OfflineModel()"
-
-    def _card(self) -> Card:
-        return model_card(self, answers="with sentences quoted from the sources; no language model is used")
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Run a turn: yield a few words at a time, then the calls, then the reply."""
@@ -89,15 +82,39 @@ def _reply(turn: Turn) -> Reply:
         if job.kind == "execute":
             return execute_step(turn, context.plan.plan, context.plan.plan.step(job.step_id))
         return decide(turn, context.plan) if job.kind == "replan" else summarize(context.plan.plan)
-    if turn.has(PROPOSE_TOOL):
-        return edit(turn)
-    if context.project is not None and context.blocks is not None:
-        if context.block is None:
-            return compose(turn, ProjectView(context.project, context.blocks))
-        return write_block(turn, BlockTask.of(context.project, context.blocks, context.block, context.wish))
+    if context.task is not None:
+        return write_text(turn, context.task)
     if turn.has("plan_create"):
         return make_plan(turn)
     if turn.has_any(LOOKUP_TOOLS) and not turn.has("call_subagent"):
         return look_up(turn)
     needs_model = bool(turn.tools) and turn.tools.isdisjoint({*REPORT_TOOLS, "call_subagent"})
     return Reply(phrases_for(turn.question)["needs_model"]) if needs_model else coordinate(turn)
+
+
+_QUESTION = re.compile(r"[^.!?。！？\n]*[^.!?。！？\s][^.!?。！？\n]*[?？]")
+
+
+def write_text(turn: Turn, task: WritingTask) -> Reply:
+    """Search and read for the question of a task, then quote the sources."""
+    phrases, prompt = phrases_for(task.prompt or task.name), f"{task.prompt}\n{task.wish}"
+    question = " ".join(part.strip() for part in _QUESTION.findall(without_addresses(prompt)))
+    if not question:
+        return Reply(task.by_hand)
+    # A report that is written again is based on the sources that were read for it.
+    addresses = find_addresses(prompt) or [source.address for text in task.basis for source in read_sources(text)]
+    lines = [state_question(question), *(["Sources:"] if addresses else []), *(f"- {entry}" for entry in addresses)]
+    tools = turn.tools.intersection(LOOKUP_TOOLS[1:] if addresses else LOOKUP_TOOLS)
+    lookup = turn.with_instruction("\n".join(lines), tools)
+    reply = look_up(lookup) if lookup.has_any(LOOKUP_TOOLS) else Reply()
+    if reply.calls:
+        return reply
+    remarks = [phrases["problem"].format(problem=problem) for problem in find_failures(reply.text)]
+    remarks += [task.change_by_hand] if task.wish and not _QUESTION.search(task.wish) else []
+    parts = [f"*{remark}*" for remark in remarks]
+    if not (quotes := find_quotes(lookup)):
+        return Reply("\n\n".join([f"*{phrases['no_quotes']}*", *parts]))
+    *paragraphs, heading, sources = quotes_with_sources(
+        [Section("", tuple(quotes))], f"**{phrases['sources']}** ({phrases['quoted']})"
+    )
+    return Reply("\n\n".join([*paragraphs, *parts, heading, sources]))

@@ -1,7 +1,7 @@
 """Plans by fixed rules: the planning agent, the executor, the replanner and the summarizer.
 
-The plan for a question has three steps: search, read, report. If the question has several parts, or is a comparison,
-there is a step for each part, and a report. Each step names the tools that it needs.
+The plan for a question has a step for each part of it, which searches and reads, and a step for the report. Each step
+names the tools that it needs.
 
 The executor acts by the step's tools and words::
 
@@ -56,40 +56,21 @@ from artifactflow_nb.sources.retrieval.terms import parse_query
 
 # --- the agent that plans --------------------------------------------------------------------------------------------
 
-_MAX_PARTS = 3
-_COMPARISONS = (
-    re.compile(r"\bdifferences? between (?:an? |the )?(.+?) and (?:an? |the )?(.+?)[?.\s]*$", re.IGNORECASE),
-    re.compile(r"^(?:please )?compare (?:an? |the )?(.+?) (?:and|with|to) (?:an? |the )?(.+?)[?.\s]*$", re.IGNORECASE),
-    re.compile("^(?:请问|請問|请|請)?(?:比较|比較)?(.+?)(?:和|与|與|跟)(.+?)(?:之间|之間)?的?(?:有什么|有什麼|有何|有哪些)?(?:区别|區別|不同|差别|差別|差异|差異)"),
-    re.compile("^(?:请|請)?(?:比较|比較)(.+?)(?:和|与|與|跟)(.+?)[。？?]*$"),
-)  # fmt: skip
-_COURTESY = re.compile(
-    r"(?:(?:(?:hello|hi|hey)(?: there| all)?|good (?:morning|afternoon|evening)|bye|goodbye|ok(?:ay)?"
-    r"|thank(?:s| you)(?: (?:very much|so much|a lot))?|(?:who|what|how) are you|what can you do"
-    r"|[你您]好[吗嗎啊呀]?|早上好|晚上好|[谢謝]{2}[你您]?|再[见見]|[你您]是[谁誰]|[你您]能做(?:什么|什麼)) ?)+",
-    re.IGNORECASE,
-)
-_PUNCTUATION = re.compile(r"[,.!?;:，。！？；：、~]+")
+_MAX_PARTS = 6
 
 
 def make_plan(turn: Turn) -> Reply:
     """Create a plan; after its execution, answer from its steps."""
     phrases, created = phrases_for(turn.question), turn.calls_of("plan_create")
-    sentences = [" ".join(part.split()) for part in _PUNCTUATION.split(turn.question) if part.strip()]
-    if turn.question.strip() and all(map(_COURTESY.fullmatch, sentences)):
-        return Reply(f"{phrases['courtesy']}\n\n{phrases['offline']}")
     if not created:
-        search, read, write = plan_steps(phrases)
-        parts, stated = plan_parts(turn.question), turn.stated_question
+        parts = plan_parts(turn.question)
+        stated = [state_question(part) for part in parts] if len(parts) > 1 else [turn.stated_question]
         steps: list[tuple[str, str, Sequence[str]]] = [
-            (search, f"{phrases['to_search']}\n{stated}", ["web_search"]),
-            (read, f"{phrases['to_read']}\n{stated}", ["web_fetch"]),
+            (phrases["find_out"].format(question=part), f"{phrases['to_find_out']}\n{text}", LOOKUP_TOOLS)
+            for part, text in zip(parts, stated, strict=True)
         ]
-        if len(parts) > 1:
-            title, task = phrases["find_out"], phrases["to_find_out"]
-            steps = [(title.format(question=part), f"{task}\n{state_question(part)}", LOOKUP_TOOLS) for part in parts]
         tools = REPORT_TOOLS[1:] if REPORT in turn.context.artifact_ids else REPORT_TOOLS
-        steps.append((write, phrases["to_write"].format(report=REPORT), tools))
+        steps.append((plan_steps(phrases)[-1], phrases["to_write"].format(report=REPORT), tools))
         drafts = [{"title": title, "description": task, "tools": list(names)} for title, task, names in steps]
         return call_tool("plan_create", {"title": plan_title(turn.question), "steps": drafts}, phrases["planning"])
     if turn.context.plan is None:
@@ -101,22 +82,19 @@ def make_plan(turn: Turn) -> Reply:
     for step in plan.steps_with_status("skipped"):
         skipped.setdefault(_first_line(step.result), []).append(step.title)
     undone += [f"{'; '.join(titles)}: {reason}" for reason, titles in skipped.items()]
-    return Reply(plan_answer(turn.question, _sections(plan, turn.question), undone, REPORT if is_written else None))
+    return Reply(plan_answer(turn.question, _sections(plan), undone, REPORT if is_written else None))
 
 
 def plan_parts(question: str) -> list[str]:
-    """Return the parts of a question that get one step each: the sides of a comparison, or independent questions."""
-    for comparison in _COMPARISONS:
-        if (match := comparison.search(question)) and all(parse_query(side).terms for side in match.groups()):
-            return [side.strip() for side in match.groups()]
+    """Return the independent parts of a question, which get one step each."""
     parts = split_question(question)
     return parts if len(parts) <= _MAX_PARTS and not any(map(is_follow_up, parts)) else [question]
 
 
-def _sections(plan: Plan, question: str) -> list[Section]:
+def _sections(plan: Plan) -> list[Section]:
     """Return a section for each step that has quoted sources."""
     quotes = [(step, _quotes(step)) for step in plan.steps]
-    return [Section(section_heading(step.title, question), found) for step, found in quotes if found]
+    return [Section(section_heading(step.title), found) for step, found in quotes if found]
 
 
 def _quotes(step: PlanStep) -> tuple[SourceQuotes, ...]:
@@ -132,12 +110,6 @@ def _first_line(text: str) -> str:
 _SAYS_WRITE = re.compile(
     r"(?:please |then )*(?:write|writing|report|summari[sz]e|sum up|draft|compose)\b"
     r"|[请請再]*(?:撰写|撰寫|写|寫|起草|报告|報告|总结|總結)",
-    re.IGNORECASE,
-)
-_INSTRUCTION_WORDS = re.compile(
-    r"\b(?:please|search(?:es|ing)?|find(?:ing)?(?: out)?|look(?:ing)?(?: up| for)?|read(?:ing)?|quot(?:e|es|ing)"
-    r"|collect|gather|list|check|sources?|what looks relevant|relevant|the answers?|addresses|texts?|pages?|documents?"
-    r"|in the|about|on)\b|检索|檢索|查找|查明|阅读|閱讀|摘录|摘錄|收集|资料|資料|相关内容|相關內容|相关的|来源|來源",
     re.IGNORECASE,
 )
 
@@ -182,12 +154,12 @@ def _fail(turn: Turn, reason: str) -> Reply:
 
 def _write_report(turn: Turn, plan: Plan) -> Reply:
     question = turn.context.question
-    phrases, sections = phrases_for(question), _sections(plan, question)
+    phrases, sections = phrases_for(question), _sections(plan)
     if not sections:
         return _fail(turn, phrases["nothing"])
     for step in plan.steps_with_status("failed"):
         if not _SAYS_WRITE.match(step.title):
-            sections.append(Section(section_heading(step.title, question), (), _first_line(step.result)))
+            sections.append(Section(section_heading(step.title), (), _first_line(step.result)))
     exists = not turn.has("create_artifact")  # a plan offers only `rewrite_artifact` if there is a report
     if calls := report_calls(turn, report_title(question), plan_report(question, sections), exists=exists):
         return Reply(phrases["writing"], tuple(calls))
@@ -201,7 +173,7 @@ def _lookup(turn: Turn, plan: Plan, step: PlanStep) -> Turn:
     """Convert the step to a task of searching and reading; a step that cannot search reads earlier results."""
     question = find_stated_question(step.description)
     if not question:
-        title = " ".join(_INSTRUCTION_WORDS.sub(" ", without_addresses(step.title)).split())
+        title = " ".join(without_addresses(step.title).split())
         earlier = turn.context.question if is_follow_up(title) else ""
         has_subject = bool(parse_query(title).terms)
         question = state_question(title, earlier) if has_subject else state_question(turn.context.question)
@@ -253,9 +225,7 @@ def _decision(progress: PlanProgress, choices: Sequence[str]) -> tuple[str, str]
         return "retry", "retry"
     if "continue" not in choices:
         return "finish", "no_step"
-    # Steps that read or write only use the results of earlier steps.
-    dependent = {step for phrases in PHRASES.values() for step in plan_steps(phrases)[1:]}
-    is_independent = any(not (_SAYS_WRITE.match(step.title) or step.title in dependent) for step in pending)
+    is_independent = any(not _SAYS_WRITE.match(step.title) for step in pending)  # a report needs earlier results
     can_continue = is_independent or any(map(_quotes, progress.plan.steps))
     return ("continue", "continue_plan") if can_continue or not has_failed else ("finish", "no_material")
 

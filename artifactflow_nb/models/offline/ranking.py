@@ -8,25 +8,22 @@ passage, on words that often occur with them in these documents, and on its wort
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from artifactflow_nb.models.offline.documents import (
     ParsedDocument,
-    PlacedSentence,
     asks_for_definition,
     has_figure,
     parse_document,
-    refers_back,
     worth,
 )
 from artifactflow_nb.sources.citations import SourceDocument, SourceQuotes
-from artifactflow_nb.sources.excerpt import original_length
 from artifactflow_nb.sources.retrieval.mentions import is_mention_term
 from artifactflow_nb.sources.retrieval.scoring import Scorer, WordCounts, count_words
 from artifactflow_nb.sources.retrieval.sentences import Sentence
 from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS
-from artifactflow_nb.sources.retrieval.terms import Query, word_count
+from artifactflow_nb.sources.retrieval.terms import Query, split_terms, word_count
 
 MAX_SENTENCES = 6
 """Number of sentences that are quoted unless another number is requested."""
@@ -47,6 +44,7 @@ _UNKNOWN, _STRENGTH = -0.24, 0.28
 # The least evidence grows with the logarithm of the number of passages, because among many passages some share words
 # with a question by chance. A quote without the figure that the question asks for needs more evidence.
 _MIN_EVIDENCE, _EVIDENCE_PER_SIZE, _EVIDENCE_WITHOUT_FIGURE = 0.43, 0.034, 1.0
+_MANY_PASSAGES = 60  # in fewer, every second word is rare
 _CERTAIN_EVIDENCE = 0.68  # for a second source, and for Chinese pairs, which match by chance even in a small folder
 
 
@@ -66,7 +64,6 @@ def best_quotes(
     question: str = "",
     *,
     max_sentences: int = MAX_SENTENCES,
-    known: Collection[str] = (),
 ) -> list[SourceQuotes]:
     """Quote the best sentences of the best documents, best first; empty if they do not answer the question.
 
@@ -76,10 +73,8 @@ def best_quotes(
         counts: Number of passages with each word in all sources; counted in these documents if None.
         question: The text of the question.
         max_sentences: Maximum number of sentences.
-        known: Sentences that were quoted already and are not quoted again.
     """
-    parsed = [document for document in map(parse_document, sources) if document.sentences]
-    documents = _without_repeated_passages(parsed)
+    documents = [document for document in map(parse_document, sources) if document.sentences]
     local = count_words(query, [words for document in documents for words in document.words])
     merged = local if counts is None else WordCounts(counts.n_passages, {**local.counts, **counts.counts})
     scorer = Scorer(query, merged)
@@ -94,23 +89,28 @@ def best_quotes(
         for entry in judged[1:_MAX_SOURCES]
         if entry.score >= _SOURCE_SHARE * judged[0].score and entry.evidence >= max(needed, _CERTAIN_EVIDENCE)
     ]
-    quotes = _quote(scorer, [judged[0].document, *further], question, max_sentences, known)
+    quotes = _quote(scorer, [judged[0].document, *further], question, max_sentences)
     is_sure = judged[0].evidence >= _EVIDENCE_WITHOUT_FIGURE
-    return [] if quotes and not is_sure and not has_figure(question, quotes[0].sentences[0]) else quotes
+    sentences = [sentence for entry in quotes for sentence in entry.sentences]
+    looked_at = " ".join(sentences if scorer.known_names else sentences[:1])
+    return quotes if is_sure or has_figure(question, looked_at) else []
 
 
-def _without_repeated_passages(documents: Sequence[ParsedDocument]) -> list[ParsedDocument]:
-    """Keep each passage only in the shortest of the documents that contain it."""
-    by_length = sorted(range(len(documents)), key=lambda n: original_length(documents[n].source.text))
-    seen: set[tuple[str, ...]] = set()
-    distinct: dict[int, ParsedDocument] = {}
-    for n in by_length:
-        words = documents[n].words
-        new = [place for place, terms in enumerate(words) if tuple(terms.body) not in seen]
-        seen.update(tuple(terms.body) for terms in words)
-        if new:
-            distinct[n] = documents[n].with_passages(new)
-    return [distinct[n] for n in sorted(distinct) if distinct[n].sentences]
+def missing_words(query: Query, counts: WordCounts | None, quotes: Sequence[SourceQuotes]) -> tuple[str, ...]:
+    """Return the words of a question that identify its answer and that no quote has, as they are written.
+
+    They are names, the rarest words of the sources, and beside a known name the words that no source has.
+    """
+    if counts is None or not quotes:
+        return ()
+    present = {term for entry in quotes for text in (entry.title, *entry.sentences) for term in split_terms(text)}
+    present |= {query.synonyms[term] for term in present & query.synonyms.keys()}
+    rarities = {term: counts.rarity(term) for term in query.terms if counts.counts.get(term)}
+    rarest = {term for term, rarity in rarities.items() if rarity == max(rarities.values())}
+    words = set(query.names) | (rarest if counts.n_passages >= _MANY_PASSAGES else set())
+    words |= query.terms.keys() - rarities.keys() if Scorer(query, counts).known_names else set()
+    missing = [term for term, weight in query.terms.items() if weight >= 1 and term in words - present]
+    return tuple(dict.fromkeys(query.spellings[term] for term in missing if term.isascii() and term[0] != "="))
 
 
 def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
@@ -133,7 +133,7 @@ _FIRST_QUOTES = 4
 _SHARE = 0.5  # of the best sentence's score
 _FEW_QUOTES, _FAIR_SHARE = 3, 0.3  # if the first source gives fewer, this share of the best score is enough
 _HEADING, _REPEATED, _NEAR, _RELATED, _PHRASE = 0.4, 0.7, 0.2, 0.6, 0.25
-_PASSAGE, _OPENING, _ASIDE = 0.35, 0.3, 0.25
+_PASSAGE, _ASIDE = 0.35, 0.25
 _UNRELATED = 0.6  # without a word of the question
 _NEW = 0.4  # for words of the question that the chosen sentences do not contain
 _MIN_TOGETHER, _MIN_TOGETHER_SHARE = 3, 0.3  # how often, and how exclusively, related words occur together
@@ -149,18 +149,14 @@ class RatedSentence:
         sentence: The sentence.
         score: The score; higher is better.
         terms: Its terms.
-        before: The preceding sentence if this one refers to it; both are quoted together.
     """
 
     sentence: Sentence
     score: float
     terms: tuple[str, ...]
-    before: Sentence | None
 
 
-def _quote(
-    scorer: Scorer, documents: Sequence[ParsedDocument], question: str, room: int, known: Collection[str]
-) -> list[SourceQuotes]:
+def _quote(scorer: Scorer, documents: Sequence[ParsedDocument], question: str, room: int) -> list[SourceQuotes]:
     """Return sentences of each document, the best first, the others in reading order; the first one gives most."""
     related = related_words(scorer, documents)
     quotes: list[SourceQuotes] = []
@@ -168,9 +164,10 @@ def _quote(
     for document in documents:
         rated = _rate(scorer, document, question, related)
         best = best or rated[0].score
-        rated = [entry for entry in rated if entry.sentence.quote not in known]
-        chosen = _choose(scorer, rated, room if quotes else min(_FIRST_QUOTES, room), _SHARE * best)
-        if not quotes and not known and len(chosen) < min(_FEW_QUOTES, room):
+        # Beside a known name the words of the answer may all be others than those of the question.
+        share = _FAIR_SHARE if scorer.known_names else _SHARE
+        chosen = _choose(scorer, rated, room if quotes else min(_FIRST_QUOTES, room), share * best)
+        if not quotes and len(chosen) < min(_FEW_QUOTES, room):
             chosen = _choose(scorer, rated, min(_FEW_QUOTES, room), _FAIR_SHARE * best)
         if chosen:
             sentences = tuple(sentence.quote for sentence in chosen)
@@ -206,13 +203,11 @@ def _rate(scorer: Scorer, document: ParsedDocument, question: str, related: Mapp
     ranks = [scorer.rank(words) for words in document.words]
     best = max(ranks, default=0.0) or 1.0
     is_definition_wanted = asks_for_definition(question)
-    previous: PlacedSentence | None = None
     rated: dict[str, RatedSentence] = {}
     for placed in document.placed_sentences:
         sentence = placed.sentence
-        base = previous if refers_back(sentence.quote) else None
         own = set(placed.terms)
-        near = placed.paragraph.union(base.terms if base else ()) - own - placed.heading
+        near = placed.paragraph - own - placed.heading
         # The words of its heading hardly tell which sentence answers, except where it is to say what they mean.
         repeated = frozenset() if is_definition_wanted else own & placed.heading
         score = (
@@ -224,15 +219,11 @@ def _rate(scorer: Scorer, document: ParsedDocument, question: str, related: Mapp
         score += sum(weight for term, weight in related.items() if term in own)
         score += _PHRASE * scorer.phrase_score(placed.terms)
         score /= 0.7 + 0.3 * max(word_count(placed.terms), _SHORT_WORDS) / _USUAL_SENTENCE_WORDS
-        if is_definition_wanted:
-            score += _OPENING * scorer.matched_weight(placed.opens)
         score /= scorer.total_weight
         score += _PASSAGE * ranks[placed.passage] / best
         score *= worth(sentence.quote, sentence.label, question) * (_ASIDE if placed.is_aside else 1.0)
-        score *= 1.0 if placed.opens or scorer.matched_weight(placed.terms) else _UNRELATED
-        before = base.sentence if base and base.sentence.block == sentence.block else None
-        rated.setdefault(sentence.quote, RatedSentence(sentence, score, placed.terms, before))
-        previous = placed
+        score *= 1.0 if scorer.matched_weight(placed.terms) else _UNRELATED
+        rated.setdefault(sentence.quote, RatedSentence(sentence, score, placed.terms))
     return sorted(rated.values(), key=lambda entry: -entry.score)
 
 
@@ -241,8 +232,7 @@ def _choose(scorer: Scorer, rated: Sequence[RatedSentence], limit: int, min_scor
 
     A sentence that repeats the words of others gets a lower score.
     """
-    chosen: dict[Sentence, None] = {}
-    n_first = 0
+    chosen: list[Sentence] = []
     covered: set[str] = set()
     candidates = [entry for entry in rated if entry.score >= min_score]
 
@@ -252,10 +242,6 @@ def _choose(scorer: Scorer, rated: Sequence[RatedSentence], limit: int, min_scor
     while candidates and len(chosen) < limit:
         best = max(candidates, key=gain)
         candidates.remove(best)
-        together = dict.fromkeys(filter(None, (best.before, best.sentence)))
-        if len(chosen | together) <= limit:
-            chosen |= together
-            covered.update(best.terms)
-            n_first = n_first or len(chosen)
-    first, others = list(chosen)[:n_first], list(chosen)[n_first:]
-    return [*first, *sorted(others, key=lambda sentence: sentence.start)]
+        chosen.append(best.sentence)
+        covered.update(best.terms)
+    return [*chosen[:1], *sorted(chosen[1:], key=lambda sentence: sentence.start)]

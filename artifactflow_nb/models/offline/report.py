@@ -21,6 +21,7 @@ class Findings:
         searched: Titles of the sources that a search found.
         was_read: Whether a search or a reading succeeded.
         problems: Failed searches and readings.
+        missing: Words of the question that no quote has.
         report_error: The error that prevented the report; None if it was written or not attempted.
     """
 
@@ -29,6 +30,7 @@ class Findings:
     searched: tuple[str, ...]
     was_read: bool
     problems: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     report_error: str | None = None
 
 
@@ -58,11 +60,9 @@ def checklist(question: str, n_done: int) -> str:
     return "\n".join([f"# {plan_title(question)}", "", *boxes, ""])
 
 
-def section_heading(title: str, question: str) -> str:
-    """Return the heading for a step of a plan: its title, or the question for one of the usual steps."""
+def section_heading(title: str) -> str:
+    """Return the heading for a step of a plan: the question in its title."""
     for phrases in PHRASES.values():
-        if title in plan_steps(phrases):
-            return question
         title = title.removeprefix(phrases["find_out"].format(question=""))
     return title
 
@@ -77,7 +77,7 @@ def research_report(findings: Findings) -> str:
 def plan_report(question: str, sections: Sequence[Section], problems: Sequence[str] = ()) -> str:
     """Write a report with a section for each question, and the failures."""
     phrases = phrases_for(question)
-    quoted = _quoted(sections, f"## {phrases['sources']}")
+    quoted = quotes_with_sources(sections, f"## {phrases['sources']}")
     return _page(question, [f"## {phrases['findings']}", *quoted, *problems])
 
 
@@ -86,7 +86,7 @@ def research_answer(findings: Findings) -> str:
     phrases = phrases_for(findings.question)
     parts = _absence(findings)
     if findings.quotes:
-        parts = _quoted([_shorten(Section("", findings.quotes))], f"**{phrases['sources']}**")
+        parts = quotes_with_sources([_shorten(Section("", findings.quotes))], f"**{phrases['sources']}**")
     if findings.report_error is not None:
         parts.append(phrases["report_failed"].format(error=findings.report_error))
     return "\n\n".join([*parts, *_problems(findings), phrases["offline"]])
@@ -98,7 +98,7 @@ def plan_answer(question: str, sections: Sequence[Section], undone: Sequence[str
     parts = [phrases["undone"].format(step=step) for step in undone]
     if sections:
         shown = list(map(_shorten, sections))
-        parts = [*_quoted(shown, f"**{phrases['sources']}**"), *parts]
+        parts = [*quotes_with_sources(shown, f"**{phrases['sources']}**"), *parts]
     if report_id:
         parts.append(phrases["in_report"].format(report=report_id))
     return "\n\n".join([*parts, phrases["offline"]])
@@ -109,7 +109,7 @@ def _page(question: str, parts: Sequence[str]) -> str:
     return "\n\n".join([title, *parts, "---", phrases_for(question)["offline"]]) + "\n"
 
 
-def _quoted(sections: Sequence[Section], heading_of_sources: str) -> list[str]:
+def quotes_with_sources(sections: Sequence[Section], heading_of_sources: str) -> list[str]:
     """Format the quotes, under headings if there are several sections, and the numbered list of their sources."""
     entries = [entry for section in sections for entry in section.quotes]
     addresses = list(dict.fromkeys(entry.address for entry in entries))
@@ -140,4 +140,7 @@ def _absence(findings: Findings) -> list[str]:
 
 
 def _problems(findings: Findings) -> list[str]:
-    return [phrases_for(findings.question)["problem"].format(problem=problem) for problem in findings.problems]
+    phrases = phrases_for(findings.question)
+    words = ", ".join(f"‘{word}’" for word in findings.missing)
+    missing = [phrases["missing"].format(words=words)] if words else []
+    return missing + [phrases["problem"].format(problem=problem) for problem in findings.problems]

@@ -9,12 +9,12 @@
 Each step is attempted once. A failed or denied step is reported and skipped, so every run ends.
 """
 
-from collections.abc import Collection
+from itertools import zip_longest
 
 from artifactflow_nb.core.messages import ToolCall
 from artifactflow_nb.models.offline.phrases import phrases_for
-from artifactflow_nb.models.offline.questions import add_quotes_for_parts, keep_answers
-from artifactflow_nb.models.offline.ranking import MAX_SENTENCES, best_quotes
+from artifactflow_nb.models.offline.questions import is_follow_up, quotes_for_parts, split_question
+from artifactflow_nb.models.offline.ranking import MAX_SENTENCES, best_quotes, missing_words
 from artifactflow_nb.models.offline.report import (
     Findings,
     checklist,
@@ -83,12 +83,14 @@ def coordinate(turn: Turn) -> Reply:
     problems = [f"{entry.params.get('agent_name', entry.call.name)}: {entry.error}" for entry in failed]
     tried = calls_for_report(turn)
     is_written = any(entry.result.success for entry in tried)
+    quotes = read_quotes(reading)
     findings = Findings(
         question=question,
-        quotes=tuple(keep_answers(question, read_quotes(reading))),
+        quotes=tuple(quotes),
         searched=tuple(hit.title for hit in hits),
         was_read=bool(evidence) and not find_failures(evidence),
         problems=(*problems, *find_failures(f"{searches}\n{reading}")),
+        missing=missing_words(turn.query, read_counts(_search_results(turn)), quotes),
         report_error=None if is_written or not tried else tried[-1].error or None,
     )
     exists = REPORT in turn.context.artifact_ids
@@ -158,39 +160,42 @@ def _search(turn: Turn) -> Reply | None:
     """Return the next query or the list of addresses; None if the agent can read the sources that it found."""
     searches, can_search = turn.calls_of("web_search"), "web_search" in turn.tools
     if can_search and not searches:
-        words = [content_words(turn.question), content_words(turn.earlier_question)]
-        query = " ".join(filter(None, words)) or turn.question or "overview"
-        return _query(f"Searching the sources for: {turn.question}", query)
+        earlier = content_words(turn.earlier_question)
+        parts = [content_words(part) for part in split_question(turn.question)]
+        if not all(parts) or any(map(is_follow_up, parts)):
+            parts = [content_words(turn.question)]
+        queries = [" ".join(filter(None, (part, earlier))) or turn.question or "overview" for part in parts]
+        calls = [ToolCall("web_search", {"query": query, "max_results": _RESULTS_PER_QUERY}) for query in queries]
+        return Reply(f"Searching the sources for: {turn.question}", tuple(calls))
     hits = _hits(turn)
     # The stems of the question and the parts of its names match more than the first query.
     looser = " ".join(parse_query(f"{turn.question} {turn.context.earlier_question}").terms)
     has_few = len(hits) < _FEW_HITS and len(searches) < _MAX_QUERIES and not any(entry.error for entry in searches)
     if can_search and has_few and looser and looser != searches[0].params.get("query"):
-        return _query("The first query gave little; trying other words.", looser)
+        params = {"query": looser, "max_results": _RESULTS_PER_QUERY}
+        return call_tool("web_search", params, "The first query gave little; trying other words.")
     if hits and "web_fetch" in turn.tools:
         return None
     counts = read_counts(turn.texts_of("web_search"))
-    queries = parse_query(" ".join(str(entry.params.get("query", "")) for entry in searches))
+    searched = parse_query(" ".join(str(entry.params.get("query", "")) for entry in searches))
     head = f"Sources found for: {turn.question}" if hits else f"No source was found for: {turn.question}"
-    parts = [head, write_hits(hits), write_counts(queries.spellings, counts) if counts else ""]
+    parts = [head, write_hits(hits), write_counts(searched.spellings, counts) if counts else ""]
     return Reply("\n\n".join(filter(None, [*parts, *(entry.failure_line for entry in searches if entry.error)])))
 
 
-def _query(text: str, query: str) -> Reply:
-    return call_tool("web_search", {"query": query, "max_results": _RESULTS_PER_QUERY}, text)
-
-
 def _hits(turn: Turn) -> list[SearchHit]:
-    return list({hit.address: hit for hit in read_hits(turn.texts_of("web_search"))}.values())
+    """Return the hits of all searches, those of a place beside each other."""
+    ranked = zip_longest(*(read_hits(entry.text) for entry in turn.calls_of("web_search")))
+    hits = [hit for place in ranked for hit in place if hit is not None]
+    return list({hit.address: hit for hit in reversed(hits)}.values())[::-1]
 
 
-def find_quotes(turn: Turn, max_sentences: int = MAX_SENTENCES, known: Collection[str] = ()) -> list[SourceQuotes]:
-    """Quote the fetched sources: at most this number of sentences that answer the question, without `known` ones."""
+def find_quotes(turn: Turn) -> list[SourceQuotes]:
+    """Quote the sentences of the fetched sources that answer the question."""
     documents = read_documents(turn.texts_of("web_fetch"))
     counts = read_counts(f"{turn.context.instruction}\n{turn.texts_of('web_search')}")
 
     def answer(query: Query, question: str, limit: int) -> list[SourceQuotes]:
-        return best_quotes(query, documents, counts, question, max_sentences=limit, known=known)
+        return best_quotes(query, documents, counts, question, max_sentences=limit)
 
-    whole = answer(turn.query, turn.question, max_sentences)
-    return add_quotes_for_parts(whole, turn.question, max_sentences, answer)
+    return quotes_for_parts(turn.question, turn.earlier_question, MAX_SENTENCES, answer)

@@ -10,42 +10,69 @@ context windows of models, and marks the messages that an endpoint must cache.
 """
 
 import asyncio
+import os
 import re
 import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from artifactflow_nb.core.messages import ToolProtocol, Usage
-from artifactflow_nb.core.text.cards import Card, CardMixin, Code
-from artifactflow_nb.errors import ModelError, ModelRejected, ModelUnavailable
+from artifactflow_nb.core.messages import ToolProtocol
+from artifactflow_nb.core.redaction.redactor import Redactor
+from artifactflow_nb.core.toolcalls.marks import CALL_BEGINNING
+from artifactflow_nb.errors import ModelError, ModelRejected, ModelUnavailable, ToolsRefused, check_text
 from artifactflow_nb.models.base import (
+    AttemptStart,
     ModelDelta,
     ModelEvent,
     ModelReply,
     ModelRequest,
     RetryNotice,
-    RetryStart,
     estimate_usage,
-    model_card,
 )
 from artifactflow_nb.models.openai.errors import (
+    AZURE_VERSION,
+    FAILED_REASON,
     RATE_LIMIT_ADVICE,
     REDACTED_KEY,
+    BadSample,
     Endpoint,
+    display_address,
+    environment_proxy,
+    finish_reason,
     http_library,
     public_url,
-    rejected_field,
     split_login,
+    split_query,
     transport_errors,
     validate_key,
     validate_url,
 )
-from artifactflow_nb.models.openai.native_calls import NativeCallReader, tool_fields, wire_messages
-from artifactflow_nb.models.openai.reasoning import AnswerText
+from artifactflow_nb.models.openai.native_calls import (
+    NativeCallReader,
+    ProviderFields,
+    stored_fields,
+    tool_fields,
+    wire_messages,
+)
+from artifactflow_nb.models.openai.reasoning import AnswerText, split_delta
+from artifactflow_nb.models.openai.refusals import (
+    FieldRefused,
+    Refused,
+    demand,
+    has_own_temperature,
+    refuse,
+    refused_field,
+    without_refused,
+)
 from artifactflow_nb.models.openai.sse import SseReader
+from artifactflow_nb.models.openai.usage import cut_prompt_notice, read_usage
+from artifactflow_nb.models.openai.waits import MAX_WAIT_S
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -95,9 +122,6 @@ def listed_window(model: Mapping[str, object]) -> int | None:
     return None
 
 
-MAX_DELAY_S = 60.0
-"""Maximum delay before a retry in seconds, also if the endpoint requests more."""
-
 _CONNECT_TIMEOUT_S = 10.0
 _CONNECTIONS = 1_000  # the default of the client
 _IDLE_CONNECTIONS = 20  # the pool walks through all idle connections whenever a request starts or ends
@@ -105,7 +129,15 @@ _DRAIN_S = 0.1  # some endpoints leave the stream open after its end; do not wai
 _NO_KEY = "none"  # the client requires a key, local servers do not
 
 
-class OpenAIModel(CardMixin):
+@cache
+def client_modules() -> tuple[str, ...]:
+    """Return the names of the modules that the first request of a process imports."""
+    transport = "httpcore2" if find_spec("httpcore2") else "httpcore"  # `openai` 3 uses the former
+    names = ("openai", "openai.resources.chat.chat", "openai.resources.chat.completions.completions")
+    return (*names, transport, f"{transport}._backends.auto")
+
+
+class OpenAIModel:
     """Model behind an OpenAI-compatible endpoint.
 
     Args:
@@ -134,7 +166,7 @@ class OpenAIModel(CardMixin):
     """
 
     provider = "openai"
-    tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")
+    tool_protocols: tuple[ToolProtocol, ...] = ("native", "xml")
 
     def __init__(
         self,
@@ -151,9 +183,12 @@ class OpenAIModel(CardMixin):
     ) -> None:
         self._base_url: str | None = None
         self._login: tuple[str, str] | None = None
+        self._query: dict[str, str] = {}
         if (url := validate_url(base_url)) is not None:
             self._base_url, self._login = split_login(url)
+            self._base_url, self._query = split_query(self._base_url)
         self._key = validate_key(api_key) or _NO_KEY
+        check_text("default_model", default_model)
         self._model = default_model
         self._timeout_s = timeout_s
         self._stall_timeout_s = stall_timeout_s
@@ -163,7 +198,7 @@ class OpenAIModel(CardMixin):
         self._windows: dict[str, int] | None = None
         self.has_answered = False
         self._sleep = sleep
-        self._rejected_fields: set[str] = set()  # optional request fields to leave out from now on
+        self._refused: dict[str, Refused] = {}  # by model: the fields to leave out or to rename from now on
         # Connections belong to the event loop that opened them.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, SharedClient] = WeakKeyDictionary()
         self._lacks_key = False
@@ -171,10 +206,11 @@ class OpenAIModel(CardMixin):
     def __getstate__(self) -> dict[str, Any]:
         """The state for copies and pickles: without secrets and connections."""
         had_key = self.key is not None or self._login is not None or self._lacks_key
-        public = {"_key": _NO_KEY, "_login": None, "_lacks_key": had_key}
-        if self._base_url is not None and public_url(self._base_url) != self._base_url:
-            public |= {"_base_url": public_url(self._base_url), "_lacks_key": True}
-        return {**self.__dict__, **public, "_clients": None}
+        public: dict[str, Any] = {"_key": _NO_KEY, "_login": None, "_lacks_key": had_key}
+        secret_query = self._query.keys() - {AZURE_VERSION}  # which may hold a key
+        public |= {"_query": {}, "_lacks_key": True} if secret_query else {}
+        public |= {"_extra_body": Redactor().redact_value(self._extra_body), "_clients": None}
+        return {**self.__dict__, **public}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _clients=WeakKeyDictionary())
@@ -182,9 +218,6 @@ class OpenAIModel(CardMixin):
     def __repr__(self) -> str:
         address = self._base_url and public_url(self._base_url)
         return f"OpenAIModel({address!r}, {REDACTED_KEY!r}, {self._model!r})"
-
-    def _card(self) -> Card:
-        return model_card(self, endpoint=Code(self.address), key="none" if self._key == _NO_KEY else REDACTED_KEY)
 
     @property
     def key(self) -> str | None:
@@ -197,15 +230,34 @@ class OpenAIModel(CardMixin):
         return public_url(self._base_url) if self._base_url else "the openai client's default"
 
     @property
+    def endpoint(self) -> str:
+        """The address of the requests, by which prices are looked up; without credentials."""
+        address = self._base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+        return public_url(address)
+
+    @property
     def default_model(self) -> str:
         """Name of the model for requests that name none."""
         return self._model
 
+    def takes_temperature(self, name: str) -> bool | None:
+        """Return whether a model takes a temperature; None if neither its family nor an answer has shown it."""
+        if "temperature" in self._refused.get(name, {}):
+            return False
+        return True if known_window(name) and not has_own_temperature(name) else None
+
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Run one turn with retries; `ttft_ms` of the reply counts from the start of the successful attempt."""
-        attempt = 1
+        """Run one turn with retries; `ttft_ms` of the reply counts from the start of the successful attempt.
+
+        A field that the endpoint refuses is left out or renamed in the next attempt, which is not counted as a retry.
+        """
+        attempt, n_refused, is_second_sample = 1, 0, False
         while True:
-            turn = StreamedReply(self._endpoint(request))
+            endpoint = self._endpoint(request)
+            for name in client_modules():  # the first request of a process would import them while its time counts
+                import_module(name)
+            yield AttemptStart()
+            turn = StreamedReply(endpoint)
             try:
                 async with aclosing(self._attempt(request, turn)) as deltas:
                     async for delta in deltas:
@@ -213,23 +265,45 @@ class OpenAIModel(CardMixin):
                 break
             except ModelError as error:
                 error.partial = turn.text.content
-                if attempt > request.max_retries or not isinstance(error, ModelUnavailable):
+                n_failed = attempt - n_refused
+                if isinstance(error, FieldRefused):
+                    n_refused += 1
+                elif is_second_sample and isinstance(error, BadSample):
+                    offers_tools = request.tool_protocol == "native" and request.tools
+                    if offers_tools and error.is_call:
+                        raise ToolsRefused(str(error), partial=error.partial) from None
                     raise
-                if error.is_unreached and not self.has_answered:  # a wrong address, or no server runs there
+                elif (
+                    not isinstance(error, ModelUnavailable)
+                    or (error.is_unreached and not self.has_answered)  # nothing is running there yet
+                    or n_failed > request.max_retries
+                    or (error.retry_after_s or 0) > MAX_WAIT_S
+                ):
                     raise
-                backoff = request.retry_delay_s * 2 ** (attempt - 1)
-                delay_s = min(backoff if error.retry_after_s is None else error.retry_after_s, MAX_DELAY_S)
+                is_second_sample |= isinstance(error, BadSample)
+                backoff = request.retry_delay_s * 2 ** (n_failed - 1)
+                requested = error.retry_after_s if isinstance(error, ModelUnavailable) else None
+                delay_s = min(backoff, MAX_WAIT_S) if requested is None else requested
                 notice = RetryNotice(attempt, delay_s, str(error).removesuffix(RATE_LIMIT_ADVICE).rstrip())
             yield notice
             await self._sleep(notice.delay_s)
-            yield RetryStart()
             attempt += 1
-        yield turn.reply(request, default_model=self._model, attempts=attempt)
+        yield turn.reply(request, self._origin(request), default_model=self._model, attempts=attempt)
 
     async def list_models(self) -> list[str]:
         """Return the sorted names of the endpoint's models; `ModelError` if it does not list them."""
         async with self._request("models") as client:
-            return sorted([model.id async for model in client.models.list()])
+            answer = await client.get("/models", cast_to=object)
+        listed: object = answer
+        for name in ("data", "models"):
+            listed = listed.get(name, listed) if isinstance(listed, Mapping) else listed
+        entries = listed if isinstance(listed, list) else [None]
+        names: list[Any] = [
+            entry.get("id") or entry.get("name") if isinstance(entry, Mapping) else entry for entry in entries
+        ]
+        if not all(isinstance(name, str) for name in names):
+            raise self._endpoint(path="models").unexpected_payload_error(answer, "a list of models")
+        return sorted(names)
 
     async def embeddings(self, model: str, texts: Sequence[str]) -> list[object]:
         """Return the unchecked vectors of these texts, in order; `ModelError` if the request fails."""
@@ -256,6 +330,8 @@ class OpenAIModel(CardMixin):
             raise self._endpoint(path=path).status_error(error.status_code, payload, error.response.headers) from None
         except APIConnectionError as error:
             raise self._endpoint(path=path).transport_error(error, self._timeout_s) from None
+        except (ValueError, RecursionError) as error:  # the body is not what its content type says
+            raise self._endpoint(path=path).unexpected_payload_error(str(error), "JSON") from None
 
     async def context_tokens(self, name: str) -> int | None:
         """Return the context window of a model; see `OpenAIModel`. The endpoint is asked once."""
@@ -283,6 +359,7 @@ class OpenAIModel(CardMixin):
         try:
             async with AsyncExitStack() as connection:
                 response = await self._open(request, connection)
+                turn.headers = response.headers
                 body = await connection.enter_async_context(aclosing(response.aiter_bytes()))
                 while data := await self._read(body, turn):
                     for delta in turn.feed(data):
@@ -321,9 +398,8 @@ class OpenAIModel(CardMixin):
             client = await connection.enter_async_context(self._client())
             # Not `chat.completions.create`: it walks through the messages recursively, which takes longer than sending
             # them.
-            fields = {**body, **self._extra_body}
             stream = await client.post(
-                "/chat/completions", cast_to=object, body=fields, stream=True, stream_cls=AsyncStream[object]
+                "/chat/completions", cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object]
             )
             self.has_answered = True
             return await connection.enter_async_context(aclosing(stream.response))
@@ -331,15 +407,17 @@ class OpenAIModel(CardMixin):
         except APIStatusError as error:
             self.has_answered = True
             payload = error.body or error.message
-            if field := rejected_field(error.status_code, payload, body):
-                self._rejected_fields.add(field)
-                return await self._open(request, connection)
-            raise self._endpoint(request).status_error(error.status_code, payload, error.response.headers) from None
+            endpoint = self._endpoint(request)
+            refused = self._refused.setdefault(body["model"], {})
+            field = refused_field(error.status_code, payload, body)
+            if change := refuse(field, refused) if field else demand(error.status_code, payload, refused):
+                raise FieldRefused(endpoint, change, payload) from None
+            raise endpoint.status_error(error.status_code, payload, error.response.headers) from None
         except APIConnectionError as error:
             raise self._endpoint().transport_error(error, self._timeout_s) from None
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
-        messages = wire_messages(request.messages)
+        messages = wire_messages(request.messages, self._origin(request))
         body: dict[str, Any] = {
             "model": request.model or self._model,
             "messages": with_cache_marks(messages, request.stable_chars) if self._prompt_cache else messages,
@@ -349,7 +427,12 @@ class OpenAIModel(CardMixin):
         }
         if request.temperature is not None:
             body["temperature"] = request.temperature
-        return {field: value for field, value in body.items() if field not in self._rejected_fields}
+        body |= {**self._extra_body, **request.extra_body}
+        return without_refused(body, self._refused.get(body["model"], {}))
+
+    def _origin(self, request: ModelRequest) -> str:
+        """The model at its endpoint, the only one that gets back its own fields."""
+        return f"{self.address} {request.model or self._model}"
 
     def _client(self) -> "SharedClient":
         """The client of the running event loop."""
@@ -366,13 +449,22 @@ class OpenAIModel(CardMixin):
             limits = http_library().Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_IDLE_CONNECTIONS)
             # Credentials in the address override the key, as in curl.
             login = None if self._login is None else http_library().BasicAuth(*self._login)
+            # The library fails at IPv6 networks in NO_PROXY, whatever the address of the endpoint.
+            variable, proxy = environment_proxy(self.endpoint) or ("", "")
+            try:
+                transport = http_library().AsyncHTTPTransport(limits=limits, proxy=proxy or None)
+            except Exception as error:  # noqa: BLE001 - the library raises several kinds for a broken address
+                shown = display_address(proxy)
+                raise ModelRejected(f"The proxy {shown}, which {variable} sets, cannot be used: {error}") from None
             client = self._clients[loop] = SharedClient(
                 AsyncOpenAI(
                     base_url=self._base_url,
                     api_key=self._key,
                     timeout=timeout,
                     max_retries=0,  # see the module docstring
-                    http_client=DefaultAsyncHttpxClient(timeout=timeout, limits=limits, auth=login),
+                    default_query=self._query,
+                    default_headers={"api-key": self._key} if AZURE_VERSION in self._query else None,
+                    http_client=DefaultAsyncHttpxClient(timeout=timeout, auth=login, transport=transport),
                 )
             )
         return client
@@ -415,21 +507,25 @@ class StreamedReply:
     Attributes:
         text: Answer and reasoning so far.
         calls: The native calls so far.
+        fields: The unknown fields of the message so far.
         finish_reason: The endpoint's reason for the end of the reply; empty until it has sent one.
         ttft_ms: Milliseconds until the first delta; None before it.
+        headers: The headers of the response.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.text = AnswerText()
         self.calls = NativeCallReader()
+        self.fields = ProviderFields()
         self.finish_reason = ""
         self._endpoint = endpoint
         self._reader = SseReader()
         self._usage: Mapping[str, Any] | None = None
         self._model = ""
-        self._has_choices = False
+        self._has_choices = self._has_deltas = False
         self._started = time.perf_counter()
         self.ttft_ms: float | None = None
+        self.headers: Mapping[str, str] = {}
 
     @property
     def is_done(self) -> bool:
@@ -442,68 +538,78 @@ class StreamedReply:
 
     def finish(self) -> list[ModelDelta]:
         """Return the last deltas after the end of the stream; `ModelUnavailable` if the stream is incomplete."""
-        deltas = self._read_chunks(self._reader.finish()) + self.text.finish()
+        deltas = self._read_chunks(self._reader.finish(), is_plain=self._reader.is_plain) + self.text.finish()
+        if self.finish_reason and finish_reason(self.finish_reason) is None:
+            raise self._endpoint.finish_error(self.finish_reason)
         if not self.finish_reason and not self.is_done:
             raise ModelUnavailable(f"{self._endpoint.display_url} broke off: its stream ended without a finish reason.")
         if not self._has_choices:
             raise ModelUnavailable(f"{self._endpoint.display_url} sent no answer: its stream ended at once.")
+        content = self.text.content.strip()
+        if not CALL_BEGINNING.search(content) and not self.calls.calls("stop"):
+            match finish_reason(self.finish_reason):
+                case "tool_calls" if self._endpoint.offers_tools:  # whose parser has lost the call
+                    raise self._endpoint.empty_error("a call that it did not send")
+                case "stop" if not content:
+                    raise self._endpoint.empty_error(
+                        "nothing but reasoning" if self.text.reasoning else "an empty answer"
+                    )
         return deltas
 
-    def reply(self, request: ModelRequest, *, default_model: str, attempts: int) -> ModelReply:
+    def reply(self, request: ModelRequest, origin: str, *, default_model: str, attempts: int) -> ModelReply:
         """Return the complete reply; usage that the endpoint does not report is estimated."""
         content, reasoning = self.text.content, self.text.reasoning
-        calls = self.calls.calls(self.finish_reason)
-        reported = self._usage or {}
-        prompt, completion = reported.get("prompt_tokens"), reported.get("completion_tokens")
-        if isinstance(prompt, int) and isinstance(completion, int):  # some endpoints send null
-            usage = Usage(
-                prompt,
-                completion,
-                reasoning_tokens=(reported.get("completion_tokens_details") or {}).get("reasoning_tokens"),
-                cache_read_tokens=(reported.get("prompt_tokens_details") or {}).get("cached_tokens"),
-            )
-        else:
-            usage = estimate_usage(request, reasoning + content, calls)
+        found = self.calls.calls_with_fields(finish_reason(self.finish_reason) or "")
+        calls = tuple(call for call, _ in found)
+        estimated = estimate_usage(request, reasoning + content, calls)
+        usage = read_usage(self._usage or {}, self.headers) or estimated
         return ModelReply(
             content=content,
             calls=calls,
             usage=usage,
-            finish_reason=self.finish_reason or "stop",
+            finish_reason=finish_reason(self.finish_reason) or "stop",
             model=self._model or request.model or default_model,
             reasoning=reasoning,
             ttft_ms=self.ttft_ms,
             attempts=attempts,
+            notice=cut_prompt_notice(usage, estimated),
+            provider_fields=stored_fields(origin, self.fields, [fields for _, fields in found]),
         )
 
-    def _read_chunks(self, chunks: list[Any]) -> list[ModelDelta]:
+    def _read_chunks(self, chunks: list[Any], *, is_plain: bool = False) -> list[ModelDelta]:
         deltas: list[ModelDelta] = []
         for chunk in chunks:
             try:
+                if is_plain and (chunk.get("error") or not chunk.get("choices")):
+                    raise self._endpoint.body_error(chunk)
                 if error := chunk.get("error"):
                     raise self._endpoint.stream_error(error)
                 self._usage = chunk.get("usage") or self._usage
                 self._model = self._model or chunk.get("model") or ""
                 for choice in filter(None, chunk.get("choices") or ()):
                     self._has_choices = True
-                    # `delta` in a stream, `message` in a response without streaming
-                    if delta := choice.get("delta") or choice.get("message"):
-                        if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
-                            deltas.append(self.text.add_reasoning(_join_parts(reasoning)))
-                        if text := delta.get("content") or delta.get("refusal"):
-                            deltas += self.text.add(_join_parts(text))
+                    if error := choice.get("error"):
+                        raise self._endpoint.stream_error(error)
+                    # `delta` in a stream, `message` in a response without streaming; some streams end with both
+                    delta = choice.get("delta")
+                    self._has_deltas = self._has_deltas or bool(delta)
+                    if delta := delta or (None if self._has_deltas else choice.get("message")):
+                        reasoning, text = split_delta(delta)
+                        if reasoning:
+                            deltas.append(self.text.add_reasoning(reasoning))
+                        if text:
+                            deltas += self.text.add(text)
                         deltas += [ModelDelta(text, "call", name) for name, text in self.calls.add(delta)]
+                        self.fields.add(delta)
                     if reason := choice.get("finish_reason"):
-                        self.finish_reason = reason
+                        native = str(choice.get("native_finish_reason"))  # of OpenRouter, whose `stop` may be a failure
+                        self.finish_reason = native if FAILED_REASON.search(native) else reason
             except (AttributeError, KeyError, TypeError):  # the chunk has another structure
-                raise self._endpoint.unexpected_payload_error(chunk) from None
+                make_error = self._endpoint.body_error if is_plain else self._endpoint.unexpected_payload_error
+                raise make_error(chunk) from None
         if deltas and self.ttft_ms is None:
             self.ttft_ms = (time.perf_counter() - self._started) * 1000
         return deltas
-
-
-def _join_parts(text: Any) -> str:
-    """Return the text; some endpoints send it as a list of parts."""
-    return text if isinstance(text, str) else "".join(part.get("text") or "" for part in text)
 
 
 _MARK = {"cache_control": {"type": "ephemeral"}}

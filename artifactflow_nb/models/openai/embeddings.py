@@ -9,7 +9,8 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 
 from artifactflow_nb.errors import ModelError, ModelRejected, ModelUnavailable
-from artifactflow_nb.models.openai.client import MAX_DELAY_S, OpenAIModel
+from artifactflow_nb.models.openai.client import OpenAIModel
+from artifactflow_nb.models.openai.waits import MAX_WAIT_S
 
 _BATCH = 64
 _RETRIES = 3
@@ -62,10 +63,11 @@ class EmbeddingModel:
             try:
                 return await self._endpoint.embeddings(self.name, texts)
             except ModelUnavailable as error:
-                if error.is_unreached and not self._endpoint.has_answered:
+                is_unknown = error.is_unreached and not self._endpoint.has_answered
+                if is_unknown or (error.retry_after_s or 0) > MAX_WAIT_S:
                     raise
                 delay_s = _FIRST_DELAY_S * 2**attempt if error.retry_after_s is None else error.retry_after_s
-            await self._sleep(min(delay_s, MAX_DELAY_S))
+            await self._sleep(delay_s)
         return await self._endpoint.embeddings(self.name, texts)
 
     def _checked(self, vectors: Sequence[object], n_texts: int) -> list[list[float]]:

@@ -4,21 +4,31 @@ Invalid addresses and keys are reported before the first request. No message con
 repeats it, or credentials from the address.
 """
 
-import math
 import os
 import re
 import socket
 import ssl
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from importlib import import_module
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
-from artifactflow_nb.errors import ContextOverflow, ModelError, ModelRejected, ModelUnavailable, UsageError
+from artifactflow_nb.core.text.format import duration
+from artifactflow_nb.errors import (
+    ContextOverflow,
+    ModelError,
+    ModelRejected,
+    ModelUnavailable,
+    ToolsRefused,
+    UsageError,
+    brief,
+    check_text,
+)
+from artifactflow_nb.models.openai.waits import MAX_WAIT_S, requested_wait
 
 REDACTED_KEY = "**********"
 
@@ -26,23 +36,44 @@ _MAX_QUOTE_CHARS = 300
 _MIN_SECRET_CHARS = 4  # shorter keys are placeholders such as "k"; redacting them would remove letters of words
 # Endpoints have no common code for a prompt that is too long: OpenAI, vLLM, llama.cpp and Ollama differ in status and
 # in words.
-_OVERFLOW_STATUS = frozenset({400, 413, 422, 500})
+_OVERFLOW_STATUS = frozenset({400, 422, 500})
 _OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|(?:context|prompt|input) (?:length|size|window|limit)|"
-    r"maximum context|(?:prompt|input) is too long|too many (?:input )?tokens",
+    r"maximum context|(?:prompt|input) is too long|too many (?:input )?tokens|token (?:count|limit)|"
+    r"\btokens\b.{0,60}(?:exceed|less than|must be <)|超长",
     re.IGNORECASE,
 )
+# Beyond the tokens of a minute no wait helps: OpenAI answers 429, Groq 413.
+_TOO_LARGE = re.compile(r"request (?:body |entity )?(?:is )?too large", re.IGNORECASE)
 _CLIENT_ERRORS = range(400, 500)
 _UNKNOWN_FIELD = frozenset({400, 422})
-# Request fields to leave out if the endpoint rejects them, with the names that error messages use.
-_OPTIONAL_FIELDS = {"stream_options": ("stream_options", "include_usage"), "tool_choice": ("tool_choice",)}
 _TOOLS = re.compile(r"\btools?\b|tool_choice|tool_calls|function.?call", re.IGNORECASE)
 _NO_TOOLS = re.compile(
     r"tools param|param\w*:? \W?tools\b|\bnot support.{0,40}\b(?:tool|function)|support tool use|"
     r"\b(?:tools?|functions?|function calling)\b.{0,40}\bnot supported",
     re.IGNORECASE,
 )
+BAD_SAMPLE = re.compile(
+    r"tool_use_failed|tool call validation failed|output_parse_failed|malformed_(?:function|tool)_call|"
+    r"unexpected_tool_call",
+    re.IGNORECASE,
+)
+"""A reply that the endpoint itself could not use: the next sample may be better."""
+FAILED_REASON = re.compile(r"error|malformed", re.IGNORECASE)
 _TEMPORARY = frozenset({408, 409, 425, 429})
+_PASSING = re.compile(
+    r"overload|busy|loading|time.?out|temporar|try again|internal|unavailable|capacity|rate.?limit|too many|"
+    r"server.?error",
+    re.IGNORECASE,
+)
+_KEY = re.compile(r"api.?key|unauthori[sz]ed|authenticat|credential|invalid token", re.IGNORECASE)
+_MODEL = re.compile(r"\bmodels?\b", re.IGNORECASE)
+_FINISH_REASONS = {
+    **dict.fromkeys(("stop", "end_turn", "eos", "eos_token", "stop_sequence", "complete"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "model_length", "max_output_tokens"), "length"),
+    **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
+}
+"""The reasons for which a reply is complete, by their spellings at endpoints."""
 RATE_LIMIT_ADVICE = "The endpoint limits the number of requests or tokens. Wait, or check the quota."
 _ADVICE = {
     404: "Check the model's name (AF_MODEL) and the base URL (OPENAI_BASE_URL), which usually ends in /v1.",
@@ -53,6 +84,21 @@ _ADVICE = {
 _TOOLS_ADVICE = (
     'If it does not support native tool calls, use calls in the text: tool_protocol="xml" (AF_TOOL_PROTOCOL=xml).'
 )
+
+
+class BadSample(ModelUnavailable):
+    """The endpoint could not use what the model wrote; one more sample is taken at once.
+
+    Attributes:
+        is_call: Whether that was a call, not a text that a filter stopped.
+    """
+
+    is_call = True
+
+
+def finish_reason(reason: str) -> str | None:
+    """Return `stop`, `length` or `tool_calls` for the reason of a complete reply; None for every other reason."""
+    return _FINISH_REASONS.get(reason.strip().lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +142,20 @@ class Endpoint:
         advice = self._advice(status, body)
         reason = _sentence(self.quote(body), advice)
         message = f"{self.display_url} answered with status {status}: {reason} {advice}".rstrip(" :")
-        error: ModelError = ModelUnavailable(message, retry_after_s=parse_retry_after(headers))
-        if _is_overflow(status, body):
+        wait_s = requested_wait(headers, body)
+        if wait_s is not None and wait_s > MAX_WAIT_S and not _is_final(status, body):
+            until = datetime.now(UTC) + timedelta(seconds=wait_s)
+            message += (
+                f" It asks to wait {duration(wait_s * 1_000)}, until {until:%H:%M} UTC, so this run does not wait."
+            )
+        error: ModelError = ModelUnavailable(message, retry_after_s=wait_s)
+        if BAD_SAMPLE.search(error_words(body)):
+            error = BadSample(message, retry_after_s=0.0)
+        elif _is_overflow(status, body):
             error = ContextOverflow(message)
-        elif advice == _TOOLS_ADVICE or _is_final(status, body):
+        elif advice == _TOOLS_ADVICE:
+            error = ToolsRefused(message)
+        elif _is_final(status, body):
             error = ModelRejected(message)
         error.status = status
         return error
@@ -112,10 +168,47 @@ class Endpoint:
         reason = _sentence(self.quote(error), advice)
         message = f"{self.display_url} reported an error in its stream: {reason} {advice}".rstrip()
         kind = error.get("type") if isinstance(error, Mapping) else None
+        if BAD_SAMPLE.search(error_words(error)):
+            return BadSample(message, retry_after_s=0.0)
         if _is_overflow(number, error):
             return ContextOverflow(message)
         is_final = _is_final(number, error) or kind in {"invalid_request_error", "authentication_error"}
-        return ModelRejected(message) if is_final or advice == _TOOLS_ADVICE else ModelUnavailable(message)
+        if advice == _TOOLS_ADVICE:
+            return ToolsRefused(message)
+        return ModelRejected(message) if is_final else ModelUnavailable(message)
+
+    def body_error(self, body: object) -> ModelError:
+        """Return the error for a response with status 200 that is no stream and no reply, as after a wrong path."""
+        error = body.get("error") if isinstance(body, Mapping) else None
+        code = str(error.get("code")) if isinstance(error, Mapping) else ""
+        words = error_words(body) if isinstance(body, Mapping) else ""  # not those of a web page
+        if code.isdecimal() or _is_overflow(HTTPStatus.BAD_REQUEST, body) or BAD_SAMPLE.search(words):
+            return self.stream_error(error or body)
+        base = self.display_url.removesuffix("/chat/completions")
+        advice = f"{base} has no /v1 at its end: try {base}/v1." if not re.search(r"/v\d", base) else _ADVICE[404]
+        if _KEY.search(words):
+            advice = self._advice(HTTPStatus.UNAUTHORIZED, "")
+        elif _MODEL.search(words):
+            advice = _ADVICE[404]
+        message = f"{self.display_url} answered with status 200 and no reply: {_sentence(self.quote(body), advice)}"
+        return ModelUnavailable(message) if _PASSING.search(words) else ModelRejected(f"{message} {advice}")
+
+    def finish_error(self, reason: str) -> ModelError:
+        """Return the error for a reply that ended for another reason than that it is complete."""
+        message = f"{self.display_url} broke the reply off with the finish reason {self.redact(reason[:100])!r}."
+        if re.search("content.?filter|safety|prohibited|sensitive", reason, re.IGNORECASE):
+            message += " The endpoint's content filter stopped it. Word the question differently, or use another model."
+            error = BadSample(message, retry_after_s=0.0)
+            error.is_call = False
+            return error
+        return (BadSample if BAD_SAMPLE.search(reason) else ModelUnavailable)(message)
+
+    def empty_error(self, problem: str) -> BadSample:
+        """Return the error for a complete reply without an answer and calls; the next sample may have some."""
+        advice = "Ask again, or choose another model."
+        error = BadSample(f"{self.display_url} ended the reply with {problem}. {advice}", retry_after_s=0.0)
+        error.is_call = "call" in problem
+        return error
 
     def _advice(self, status: int, body: object) -> str:
         """Return what the person can do about the error; empty if unknown."""
@@ -125,7 +218,7 @@ class Endpoint:
         if (
             self.offers_tools
             and status not in _TEMPORARY
-            and pattern.search(_words(body))
+            and pattern.search(error_words(body))
             and not _is_overflow(status, body)
         ):
             return _TOOLS_ADVICE
@@ -135,14 +228,16 @@ class Endpoint:
             is_from_environment = os.environ.get("OPENAI_API_KEY", "").strip() == self.key
             name = "OPENAI_API_KEY" if is_from_environment else "the key that was passed as api_key"
             return f"Check {'' if status == HTTPStatus.UNAUTHORIZED else 'the permissions of '}{name}."
+        if status == HTTPStatus.NOT_FOUND and "/deployments/" in self.url:
+            return f"Check the deployment's name, and the version at the end of the base URL (?{AZURE_VERSION}=...)."
         return _ADVICE.get(status, "")
 
-    def unexpected_payload_error(self, payload: object) -> ModelError:
-        """Return the error for a payload that is not a chunk of a chat completion.
+    def unexpected_payload_error(self, payload: object, expected: str = "part of a chat completion") -> ModelError:
+        """Return the error for a payload that is not what was `expected`.
 
         A web page means a wrong address, so that is not retried.
         """
-        message = f"{self.display_url} sent something that is not part of a chat completion: {self.quote(payload)}"
+        message = f"{self.display_url} sent something that is not {expected}: {self.quote(payload)}"
         if isinstance(payload, str) and payload.lstrip().startswith("<"):
             return ModelRejected(f"{message} {_ADVICE[405]}")
         return ModelUnavailable(message)
@@ -162,6 +257,18 @@ class Endpoint:
                 causes.append(cause)
                 queue += [*getattr(cause, "exceptions", ()), cause.__cause__ or cause.__context__]
         host = urlsplit(self.display_url).netloc
+        is_unreached = any(isinstance(cause, ConnectionRefusedError | socket.gaierror) for cause in causes)
+        was_connected = any(
+            type(cause).__name__ in {"ReadError", "RemoteProtocolError", "ReadTimeout"} for cause in causes
+        )
+        variable, proxy = environment_proxy(self.url) or ("", "")
+        if proxy and not was_connected:
+            reason = self.redact(str(causes[-1]) or type(causes[-1]).__name__)
+            return ModelUnavailable(
+                f"{self.display_url} was not reached through the proxy {display_address(proxy)}, "
+                f"which {variable} sets: {reason}. Check the proxy, or name {urlsplit(self.url).hostname} in NO_PROXY.",
+                is_unreached=is_unreached,
+            )
         message = f"{self.display_url} refused the connection. Is the server running on {host}?"
         if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
             return ModelUnavailable(message, is_unreached=True)
@@ -179,10 +286,12 @@ class Endpoint:
 
 def validate_url(base_url: str | None) -> str | None:
     """Return the address unchanged; `UsageError` if it is not an http or https address."""
+    if base_url is not None:
+        check_text("base_url", base_url)
     if base_url is None or _is_web_address(base_url):
         return base_url
     address = display_address(base_url)
-    raise UsageError(f"The base URL {address!r} is not a web address. Pass for example http://localhost:8000/v1.")
+    raise UsageError(f"The base URL {brief(address)} is not a web address. Pass for example http://localhost:8000/v1.")
 
 
 def validate_key(api_key: str | None) -> str:
@@ -190,6 +299,8 @@ def validate_key(api_key: str | None) -> str:
 
     Errors: `UsageError` for characters that an HTTP header cannot contain.
     """
+    if not isinstance(api_key, str | None):
+        raise UsageError(f"api_key is {type(api_key).__name__}; it must be text.")
     key = (api_key or "").strip()
     if key.isascii() and key.isprintable():
         return key
@@ -205,6 +316,33 @@ def split_login(url: str) -> tuple[str, tuple[str, str] | None]:
         return url, None
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     return bare, (unquote(parts.username or ""), unquote(parts.password or ""))
+
+
+AZURE_VERSION = "api-version"
+_REQUEST_PATHS = re.compile(r"/(?:chat/completions|models|embeddings)/*$")
+
+
+def split_query(url: str) -> tuple[str, dict[str, str]]:
+    """Split the query, such as that of Azure, off an address; the path of a request is cut off as well."""
+    parts = urlsplit(url)
+    bare = urlunsplit(parts._replace(path=_REQUEST_PATHS.sub("", parts.path), query="", fragment=""))
+    return bare, dict(parse_qsl(parts.query, keep_blank_values=True))
+
+
+def is_local(url: str | None) -> bool:
+    """Return whether an address is on this machine, to which no proxy leads."""
+    host = (urlsplit(url).hostname if url else None) or ""
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def environment_proxy(url: str) -> tuple[str, str] | None:
+    """Return the variable of the environment that sets a proxy for this address, and the address of the proxy."""
+    parts, proxies = urlsplit(url), getproxies()
+    name = parts.scheme if parts.scheme in proxies else "all"
+    if name not in proxies or is_local(url) or proxy_bypass(parts.netloc):
+        return None
+    proxy = proxies[name]
+    return f"{name.upper()}_PROXY", proxy if "://" in proxy else f"http://{proxy}"
 
 
 def public_url(url: str) -> str:
@@ -245,30 +383,6 @@ def transport_errors() -> tuple[type[Exception], ...]:
     return OSError, http_library().RequestError
 
 
-def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that the endpoint asks to wait, from `Retry-After` (seconds or a date) or `retry-after-ms`."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers.get(name, "")) * unit
-        except ValueError:
-            continue
-        if math.isfinite(seconds):
-            return max(0.0, seconds)
-    try:
-        date = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max(0.0, (date - datetime.now(UTC)).total_seconds())
-
-
-def rejected_field(status: int, body: object, sent: Collection[str]) -> str | None:
-    """Return the optional field of the request that the error message names; None if it names none."""
-    words = _words(body) if status in _UNKNOWN_FIELD else ""
-    names = ((field, name) for field, aliases in _OPTIONAL_FIELDS.items() for name in aliases if field in sent)
-    return next((field for field, name in names if name in words), None)
-
-
 def _is_final(status: int, body: object) -> bool:
     """True if a retry will not help."""
     # A used-up quota has status 429 like a rate limit, but does not pass.
@@ -284,6 +398,8 @@ def _is_overflow(status: int, body: object) -> bool:
         for field in fields
         for name in ("code", "type", "message")
     )
+    if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE or _TOO_LARGE.search(words):
+        return True
     return status in _OVERFLOW_STATUS and _OVERFLOW.search(words) is not None
 
 
@@ -304,10 +420,10 @@ def _sentence(quote: str, advice: str) -> str:
     return f"{quote}." if advice and quote and quote[-1] not in ".!?。！？" else quote
 
 
-def _words(body: object) -> str:
+def error_words(body: object) -> str:
     """Return all texts of an error body except `input`, where some endpoints repeat the request."""
     if isinstance(body, Mapping):
-        return " ".join(_words(value) for key, value in body.items() if key != "input")
+        return " ".join(error_words(value) for key, value in body.items() if key != "input")
     if isinstance(body, list):
-        return " ".join(map(_words, body))
+        return " ".join(map(error_words, body))
     return str(body)

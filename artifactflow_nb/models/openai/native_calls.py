@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,8 +50,8 @@ def tool_fields(request: ModelRequest) -> dict[str, Any]:
     return fields if request.tool_choice == "auto" else {**fields, "tool_choice": request.tool_choice}
 
 
-def wire_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """Convert messages to the wire format.
+def wire_messages(messages: Iterable[Message], origin: str = "") -> list[dict[str, Any]]:
+    """Convert messages to the wire format, with the provider's own fields if they came from this origin.
 
     A result of a native call refers to the call's id; a result of a call in the text protocol becomes a user message.
     Ids have nine letters and digits, as Mistral requires. A message without text has the content `""`: Ollama rejects
@@ -75,6 +75,7 @@ def wire_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
                 arguments = json.dumps(dict(call.params), ensure_ascii=False, separators=(",", ":"))
                 function = {"name": valid_tool_name(call.name), "arguments": arguments}
                 entry["tool_calls"].append({"id": call_id, "type": "function", "function": function})
+        with_provider_fields(entry, message.provider_fields, origin)
         wire.append(entry)
     return wire
 
@@ -95,6 +96,7 @@ class _CallFragments:
     call_id: str | None = None
     arguments: list[str] = field(default_factory=list)
     delta: int = 0
+    fields: "ProviderFields" = field(default_factory=lambda: ProviderFields(of_call=True))
 
 
 class NativeCallReader:
@@ -131,6 +133,7 @@ class NativeCallReader:
                 call = _CallFragments()
                 self._calls.append(call)
             call.delta = self._deltas
+            call.fields.add(fragment)
             if call_id is not None:
                 call.call_id = call_id
                 self._by_id[call_id] = call
@@ -147,13 +150,18 @@ class NativeCallReader:
 
     def calls(self, finish_reason: str) -> tuple[ToolCall, ...]:
         """Return the calls in order; with the finish reason `length` the last one counts as truncated."""
-        calls: list[ToolCall] = []
+        return tuple(call for call, _ in self.calls_with_fields(finish_reason))
+
+    def calls_with_fields(self, finish_reason: str) -> list[tuple[ToolCall, dict[str, Any]]]:
+        """Return the calls with the unknown fields of each."""
+        calls: list[tuple[ToolCall, dict[str, Any]]] = []
         for fragments in self._calls:
             is_truncated = finish_reason == "length" and fragments is self._calls[-1]
             text = "".join(fragments.arguments)
             if fragments.name or text:
-                calls += read_call(fragments.name.strip(), text, is_truncated=is_truncated)
-        return tuple(calls)
+                first, *others = read_call(fragments.name.strip(), text, is_truncated=is_truncated)
+                calls += [(first, fragments.fields.values), *((call, {}) for call in others)]
+        return calls
 
     def _is_continued(self, call: _CallFragments, call_id: str | None, index: int | None, name: str) -> bool:
         """True if the fragment continues this call, False if it starts another one with the same index or id."""
@@ -257,3 +265,65 @@ def _number(digits: str) -> float | str:
 
 
 _DECODER = json.JSONDecoder(strict=False, parse_int=_integer, parse_float=_number, parse_constant=str)
+
+
+_MESSAGE_FIELDS = frozenset(
+    {"role", "content", "tool_calls", "function_call", "refusal", "name", "audio", "annotations", "tool_call_id"}
+)
+_CALL_FIELDS = frozenset({"index", "id", "type", "function", "name", "arguments"})
+_GROWS = re.compile(r"(?:text|content|summary|data|reasoning|thinking)$")
+
+
+class ProviderFields:
+    """The unknown fields of a message or of a call, joined from the pieces of a stream."""
+
+    def __init__(self, *, of_call: bool = False) -> None:
+        self.values: dict[str, Any] = {}
+        self._known = _CALL_FIELDS if of_call else _MESSAGE_FIELDS
+
+    def add(self, piece: Mapping[str, Any]) -> None:
+        """Add the unknown fields of a piece; those of a call's `function` too."""
+        unknown = piece.keys() - self._known
+        for name in unknown:
+            if piece[name] not in (None, "", [], {}):
+                self.values[name] = _joined(name, self.values.get(name), piece[name])
+        function = piece.get("function") if self._known is _CALL_FIELDS else None
+        if isinstance(function, Mapping) and function.keys() - _CALL_FIELDS:
+            inner = ProviderFields(of_call=True)
+            inner.values = self.values.setdefault("function", {})
+            inner.add(function)
+
+
+def with_provider_fields(entry: dict[str, Any], stored: Mapping[str, Any] | None, origin: str) -> None:
+    """Add stored fields to an assistant message of the wire format if they came from this origin."""
+    if not stored or stored.get("origin") != origin:
+        return
+    entry |= stored.get("message", {})
+    for call, fields in zip(entry.get("tool_calls", ()), stored.get("calls", ()), strict=False):
+        call |= {**fields, "function": {**call["function"], **fields.get("function", {})}}
+
+
+def stored_fields(origin: str, message: ProviderFields, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the fields of a reply with native calls in the form in which they are stored; None if it has none."""
+    if not calls or not (message.values or any(calls)):
+        return None
+    return {"origin": origin, "message": message.values, "calls": list(calls)}
+
+
+def _joined(name: str, before: Any, piece: Any) -> Any:
+    """Join two pieces of a field: texts grow, lists grow by item or by `index`, other values are replaced."""
+    if isinstance(before, str) and isinstance(piece, str):
+        return before + piece if _GROWS.search(name) else piece
+    if isinstance(before, dict) and isinstance(piece, Mapping):
+        return before | {key: _joined(key, before.get(key), value) for key, value in piece.items() if value is not None}
+    if isinstance(before, list) and isinstance(piece, list):
+        joined = list(before)
+        for item in piece:
+            index = item.get("index") if isinstance(item, Mapping) else None
+            places = [n for n, other in enumerate(joined) if index is not None and other.get("index") == index]
+            if places and joined[places[0]].get("type") == item.get("type"):
+                joined[places[0]] = _joined("", joined[places[0]], item)
+            else:
+                joined.append(item)
+        return joined
+    return piece

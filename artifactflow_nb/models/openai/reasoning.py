@@ -1,20 +1,53 @@
 """Separation of reasoning and answer in a stream.
 
-Endpoints send reasoning in a field of its own, or between `<think>` and `</think>` before the answer. Some omit the
-opening tag, because their chat template puts it into the prompt. A delta may end within a tag.
+Endpoints send reasoning in fields of their own, in parts of the content, or between marks before the answer
+(`THINKING`). Some omit the opening mark, because their chat template puts it into the prompt. Models of gpt-oss write
+messages in channels; some endpoints remove the marks of the channels. A delta may end within a mark.
 """
 
-from typing import Literal
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from artifactflow_nb.core.messages import DeltaKind
+from artifactflow_nb.core.toolcalls.marks import CALL_BEGINNING, THINKING
 from artifactflow_nb.models.base import ModelDelta
 
-_State = Literal["start", "thinking", "after", "watching", "answer"]
+_State = Literal["start", "thinking", "watching", "answer"]
 
-_OPEN = "<think>"
-_CLOSE = "</think>"
-_CALL = "<tool_call"
+_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+_BLANKS = " \t\r\n\ufeff\u200b"
+_CHANNELS = ("<|channel|>", "<|start|>")
+_MESSAGE = "<|message|>"
+_BARE_ANALYSIS = "analysis"
+_BARE_END = re.compile(r"assistant(?:final(?:<\|message\|>)?|(?=commentary))")
+_CHANNEL_END = re.compile(r"<\|end\|>|(?=<\|start\|>|<\|channel\|>)")
+_CLOSINGS = re.compile("|".join(re.escape(closing) for closing in {*THINKING.values()}))
+_MENTIONS = re.compile("|".join(re.escape(mark) for mark in {*THINKING, *THINKING.values()}))
 _QUOTES = ("`", "'", '"')
+_MAX_MARK_CHARS = 24
+_MAX_HEADER_CHARS = 200
+_MARK_CHARACTERS = frozenset("<[◁")
+_PARTIAL_MARK = re.compile(rf"(?:[<\[◁][^\s>]{{0,{_MAX_MARK_CHARS}}}|a[a-z]{{0,18}})\Z")
+
+
+def split_delta(delta: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the reasoning and the answer of a delta or message; text that comes in two fields counts once."""
+    content = delta.get("content") or delta.get("refusal") or ""
+    parts = [{"text": content}] if isinstance(content, str) else content
+    thoughts = [part for part in parts if "think" in str(part.get("type")) or "reason" in str(part.get("type"))]
+    answer = "".join(part.get("text") or "" for part in parts if part not in thoughts)
+    reasoning = next((delta[name] for name in _FIELDS if delta.get(name)), None)
+    return _text(reasoning or delta.get("reasoning_details") or ()) + _text(thoughts), answer
+
+
+def _text(value: Any) -> str:
+    """Return the text of a field, which some endpoints send as parts."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return _text(next((value[name] for name in ("text", "thinking", "summary", "content") if value.get(name)), ()))
+    return "".join(map(_text, value))
 
 
 class AnswerText:
@@ -27,9 +60,10 @@ class AnswerText:
     def __init__(self) -> None:
         self._answer: list[str] = []
         self._reasoning: list[str] = []
-        self._pending = ""  # may be the start of a tag
-        # start -> thinking -> after -> answer, or start -> watching (-> after) -> answer
-        self._state: _State = "start"
+        self._pending = ""  # may be the start of a mark
+        self._state: _State = "start"  # -> thinking -> start -> answer, or -> watching (-> start) -> answer
+        self._closing = _CLOSINGS
+        self._has_thought = False
 
     @property
     def content(self) -> str:
@@ -47,9 +81,10 @@ class AnswerText:
         return ModelDelta(text, "reasoning")
 
     def add(self, text: str) -> list[ModelDelta]:
-        """Add text of the answer field, which may contain tags, and return the resulting deltas."""
+        """Add text of the answer field, which may contain marks, and return the resulting deltas."""
         # The fast path of most deltas: nothing to look for.
-        if self._state == "answer" or (self._state == "watching" and not self._pending and "<" not in text):
+        is_plain = not self._pending and _MARK_CHARACTERS.isdisjoint(text)
+        if self._state == "answer" or (self._state == "watching" and is_plain):
             self._answer.append(text)
             return [ModelDelta(text)]
         text, self._pending = self._pending + text, ""
@@ -62,57 +97,80 @@ class AnswerText:
         """Process text in the current state; return the rest for the next state."""
         match self._state:
             case "start":
-                beginning = text.lstrip()
-                if beginning.startswith(_OPEN):
-                    self._state = "thinking"
-                    return beginning[len(_OPEN) :]
-                if _OPEN.startswith(beginning):
-                    self._pending, text = text, ""
-                else:
-                    self._state = "watching"
-                return text
+                return self._start(text)
             case "thinking":
-                before, tag, after = text.partition(_CLOSE)
-                self._emit(before if tag else self._hold_back(text), "reasoning", deltas)
-                self._state = "after" if tag else "thinking"
-                return after
-            case "after":  # skip white space between reasoning and answer
-                text = text.lstrip()
-                self._state = "answer" if text else "after"
-                return text
+                end = self._closing.search(text)
+                self._emit(text[: end.start()] if end else self._hold_back(text), "reasoning", deltas)
+                self._state = "start" if end else "thinking"
+                return text[end.end() :] if end else ""
             case "watching":
-                tags = sorted((text.index(tag), tag) for tag in (_OPEN, _CLOSE, _CALL) if tag in text)
-                if not tags:
+                mention, call = _MENTIONS.search(text), CALL_BEGINNING.search(text)
+                if call and (mention is None or call.start() < mention.start()):
+                    mention = None
+                if mention is None and call is None:
                     self._emit(self._hold_back(text), "answer", deltas)
                     return ""
-                position, tag = tags[0]
-                before = text[:position] or (self._answer[-1] if self._answer else "")
-                if tag == _CLOSE and not before.endswith(_QUOTES):
-                    self._reasoning += [*self._answer, text[:position]]
+                before = text[: mention.start()] if mention else ""
+                if mention and mention[0] not in THINKING and not (before or self._last()).endswith(_QUOTES):
+                    self._reasoning += [*self._answer, before]
                     self._answer = []
-                    self._state = "after"
-                    return text[position + len(_CLOSE) :]
-                # The answer mentions a tag, or a call has started: later tags are part of the answer.
+                    self._state, self._has_thought = "start", True
+                    return text[mention.end() :]
+                # The answer mentions a mark, or a call has started: later marks are part of the answer.
                 self._state = "answer"
                 return text
         self._emit(text, "answer", deltas)
         return ""
 
+    def _start(self, text: str) -> str:
+        """Find out what the text begins with; return the rest."""
+        beginning = text.lstrip(_BLANKS)
+        opening = next((mark for mark in THINKING if beginning.startswith(mark)), None)
+        if opening:
+            return self._think(re.compile(re.escape(THINKING[opening])), beginning[len(opening) :])
+        if beginning.startswith(_CHANNELS) and len(beginning) < _MAX_HEADER_CHARS and _MESSAGE not in beginning:
+            self._pending = text
+            return ""
+        header, message, body = beginning.partition(_MESSAGE)
+        if message and header.startswith(_CHANNELS) and "to=" not in header:
+            if "analysis" in header:
+                return self._think(_CHANNEL_END, body)
+            if "final" in header:
+                self._state = "answer"
+                return body
+        if beginning.startswith(_BARE_ANALYSIS) and beginning[len(_BARE_ANALYSIS) :][:1].isupper():
+            return self._think(_BARE_END, beginning[len(_BARE_ANALYSIS) :])
+        marks = (*THINKING, *_CHANNELS, _BARE_ANALYSIS)
+        if any(mark.startswith(beginning) for mark in marks):
+            self._pending = text
+            return ""
+        self._state = "answer" if self._has_thought else "watching"
+        return beginning if self._has_thought else text
+
+    def _think(self, closing: re.Pattern[str], text: str) -> str:
+        self._state, self._closing, self._has_thought = "thinking", closing, True
+        return text
+
+    def _last(self) -> str:
+        return self._answer[-1] if self._answer else ""
+
     def finish(self) -> list[ModelDelta]:
-        """Return the text that was withheld as the possible beginning of a tag; called at the end of the stream."""
+        """Return the text that was withheld as the possible beginning of a mark; called at the end of the stream."""
         deltas: list[ModelDelta] = []
-        if self._pending.strip():
+        if self._pending.strip(_BLANKS):
             self._emit(self._pending, "reasoning" if self._state == "thinking" else "answer", deltas)
         self._pending = ""
+        if self._state == "thinking" and self._closing is _BARE_END:  # it was no channel, but an answer
+            self._answer, self._reasoning = [_BARE_ANALYSIS, *self._reasoning], []
         return deltas
 
     def _hold_back(self, text: str) -> str:
-        """Set aside an end of the text that may be the start of a tag; return the text before it."""
-        start = text.rfind("<", max(0, len(text) - len(_CALL)))
-        if start >= 0 and any(tag.startswith(text[start:]) for tag in (_OPEN, _CLOSE, _CALL)):
-            self._pending = text[start:]
-            return text[:start]
-        return text
+        """Set aside an end of the text that may be the start of a mark; return the text before it."""
+        partial = _PARTIAL_MARK.search(text, max(0, len(text) - _MAX_MARK_CHARS))
+        if partial is None or (partial[0][0] == "a" and self._closing is not _BARE_END):
+            return text
+        self._pending = partial[0]
+        return text[: partial.start()]
 
     def _emit(self, text: str, kind: DeltaKind, deltas: list[ModelDelta]) -> None:
         if text:

@@ -21,10 +21,12 @@ class SseReader:
 
     Attributes:
         done: Whether `[DONE]` has arrived; everything after it is ignored.
+        is_plain: Whether the body was no event stream.
     """
 
     def __init__(self) -> None:
         self.done = False
+        self.is_plain = False
         self._partial_line: list[bytes] = []  # joined once the line is complete, to stay linear
         self._data: list[bytes] = []  # data lines of an event whose JSON has several lines
         self._other_lines: list[bytes] = []  # perhaps a plain JSON body
@@ -66,6 +68,7 @@ class SseReader:
         body = b"\n".join(self._other_lines).strip()
         if body and not self._has_events and not payloads:
             payloads.append(_decode(body))
+            self.is_plain = True
         self._other_lines = []
         return payloads
 

@@ -4,19 +4,22 @@ The tokens of Python are found by a regular expression, not with `ast`, which wo
 cell and rejects code of other Python versions.
 """
 
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-import orjson
-
+from artifactflow_nb.sources.formats.charset import decode_text
+from artifactflow_nb.sources.formats.html import read_plain_page
 from artifactflow_nb.sources.formats.markdown import split_by_length
 from artifactflow_nb.sources.formats.sections import (
     AnchorAllocator,
     DocumentSection,
     ExtractedDocument,
     UnreadableFile,
+    list_counts,
     title_from_path,
 )
 from artifactflow_nb.sources.retrieval.passages import split_blocks
@@ -75,62 +78,78 @@ def split_by_definitions(source: str, path: PurePath) -> ExtractedDocument:
 
 
 _OUTPUT_CHARS = 2000  # of one cell
-_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_OVERWRITTEN = re.compile(r"[^\n]*\r")  # of a progress bar
 
 
 def split_by_cells(data: bytes, path: PurePath) -> ExtractedDocument:
-    """Return a section for each Markdown and code cell with text: `cell-3`, titled by the heading above it.
+    """Return a section for each cell with text: `cell-3`, titled by the heading above it.
 
     A code cell consists of its source and, below a line `Output:`, the first 2,000 characters of its text output.
 
     Errors: `UnreadableFile` for a file that is not a notebook.
     """
     try:
-        notebook = orjson.loads(data.removeprefix(b"\xef\xbb\xbf"))
-    except orjson.JSONDecodeError as error:
+        notebook = json.loads(decode_text(data))  # Python writes `NaN` and halves of characters, which orjson refuses
+    except json.JSONDecodeError as error:
         raise UnreadableFile(f"is not a notebook: its JSON is broken in line {error.lineno} ({error.msg})") from None
-    cells = notebook.get("cells") if isinstance(notebook, dict) else None
-    if not isinstance(cells, list):
-        raise UnreadableFile("is not a notebook of format 4: it has no list of cells")
     title, above = "", title_from_path(path)
     sections = []
-    for n, cell in enumerate((cell for cell in cells if isinstance(cell, dict)), 1):
-        text, headings = _joined(cell.get("source")).strip("\n"), []
-        if cell.get("cell_type") == "markdown":
+    omitted: Counter[str] = Counter()
+    for n, cell in enumerate(_cells(notebook), 1):
+        text, headings = _joined(cell.get("source") or cell.get("input")).strip("\n"), []
+        if cell.get("cell_type") == "heading":
+            text = f"{'#' * int(cell.get('level') or 1)} {text}"
+        if cell.get("cell_type") in {"markdown", "heading"}:
             headings = [block.title for block in split_blocks(text) if block.kind == "heading"]
         elif cell.get("cell_type") == "code":
-            text = "\n\n".join(filter(None, [text, _output(cell)]))
-        else:
-            continue
+            text = "\n\n".join(filter(None, [text, _output(cell, omitted)]))
         title = title or (headings[0] if headings else "")
         if text.strip():
             sections.append(DocumentSection(f"cell-{n}", headings[0] if headings else above, text))
         above = headings[-1] if headings else above
-    return ExtractedDocument(title or title_from_path(path), tuple(sections))
+    return ExtractedDocument(title or title_from_path(path), tuple(sections), list_counts(omitted))
+
+
+def _cells(notebook: Any) -> list[dict[str, Any]]:
+    """Return the cells of a notebook; before format 4 they are in worksheets."""
+    sheets = notebook.get("worksheets", [notebook]) if isinstance(notebook, dict) else []
+    lists = [sheet["cells"] for sheet in sheets if isinstance(sheet, dict) and isinstance(sheet.get("cells"), list)]
+    if not lists:
+        raise UnreadableFile("is not a notebook: it has no list of cells")
+    return [cell for cells in lists for cell in cells if isinstance(cell, dict)]
 
 
 def _joined(text: Any) -> str:
     """Return a text of a notebook, which may be stored as a list of its lines."""
     lines = text if isinstance(text, list) else [text]
-    return "".join(line for line in lines if isinstance(line, str))
+    return "".join(line for line in lines if isinstance(line, str)).encode(errors="replace").decode()
 
 
-def _output(cell: Mapping[str, Any]) -> str:
-    """Return the text output of a code cell, without pictures and widgets."""
+def _output(cell: Mapping[str, Any], omitted: Counter[str]) -> str:
+    """Return the text output of a code cell as Jupyter shows it; count pictures and outputs that are cut."""
     outputs = cell.get("outputs")
     texts: list[str] = []
     for output in outputs if isinstance(outputs, list) else ():
         if not isinstance(output, dict):
             continue
-        if output.get("output_type") == "error":
+        if output.get("output_type") in {"error", "pyerr"}:
             texts.append(f"{output.get('ename', '')}: {output.get('evalue', '')}")
-        else:
-            mime_bundle = output.get("data")
-            data = mime_bundle if isinstance(mime_bundle, dict) else {}
-            text = output.get("text") or data.get("text/markdown") or data.get("text/plain")
-            texts.append(_joined(text).strip("\n"))
+            continue
+        mime_bundle = output.get("data")
+        # Before format 4 the forms are named without the first part of their types, such as `html`.
+        forms = mime_bundle if isinstance(mime_bundle, dict) else {f"text/{kind}": output[kind] for kind in output}
+        omitted["picture"] += any(str(kind).rpartition("/")[0] == "image" for kind in forms) or "png" in output
+        written = (
+            _OVERWRITTEN.sub("", _joined(output.get("text")).replace("\r\n", "\n")),
+            read_plain_page(_joined(forms.get("text/html"))).text,
+            *(_joined(forms.get(f"text/{kind}")) for kind in ("markdown", "plain", "latex")),  # as Jupyter prefers them
+        )
+        texts.append(next((text for text in written if text.strip()), "").strip("\n"))
+        omitted["output without text"] += not texts[-1] and any(str(kind).startswith("application/") for kind in forms)
     text = _COLOURS.sub("", "\n".join(filter(None, texts))).strip("\n")
     if not text.strip():
         return ""
+    omitted["cut output"] += len(text) > _OUTPUT_CHARS
     cut = f"\n[{len(text) - _OUTPUT_CHARS:,} more characters of output]" if len(text) > _OUTPUT_CHARS else ""
     return f"Output:\n{text[:_OUTPUT_CHARS]}{cut}"

@@ -17,22 +17,29 @@ from urllib.parse import urljoin, urlsplit
 from artifactflow_nb.sources.formats.sections import import_library
 
 _MAX_TAG_CHARS = 8000  # characters; pictures written into their tag are longer, and are not read
-_OPENING = re.compile(r"<(?:(script|style)\b|!--)", re.IGNORECASE)
+_OPENING = re.compile(r"<(?:(script\b|style\b)|!--|(!\[|\?|/(?![a-z])))", re.IGNORECASE)
 _CLOSING = {
     "script": re.compile(r"</script\b[^<>]{0,100}>", re.IGNORECASE),
     "style": re.compile(r"</style\b[^<>]{0,100}>", re.IGNORECASE),
     "": re.compile(r"--!?>"),
 }
-_TAG = re.compile(r"<[a-zA-Z][a-zA-Z0-9]{0,20}")
+_END = re.compile(">")
+"""The end of what is a comment in HTML: sections such as CDATA, instructions, and end tags without a name."""
+_HEAD_CHARS = 2000
+_CLOSED = re.compile(r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)\b)(\w{1,20})\b([^<>]*)/>")
+"""An element of XHTML that ends in its tag: in HTML, `<title/>` would take the rest of the page."""
+_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]{0,20}")
 
 
 def strip_markup(page: str) -> str:
     """Remove scripts, styles, comments and overlong tags; an element that is never closed ends the page."""
+    if "http://www.w3.org/1999/xhtml" in page[:_HEAD_CHARS]:
+        page = _CLOSED.sub(r"<\1\2></\1>", page)
     pieces: list[str] = []
     position = 0
     while opening := _OPENING.search(page, position):
         pieces.append(page[position : opening.start()])
-        closing = _CLOSING[(opening[1] or "").lower()].search(page, opening.end())
+        closing = (_END if opening[2] else _CLOSING[(opening[1] or "").lower()]).search(page, opening.end())
         position = closing.end() if closing else len(page)
     pieces.append(page[position:])
     stretches = "".join(pieces).split(">")
@@ -105,6 +112,13 @@ def read_page(markup: str, url: str = "") -> PageText:
     for element in (*tree.iter(*_DROPPED), *hidden):
         if element.getparent() is not None:
             element.drop_tree()  # but not the text after it
+    for element in list(tree.iter("figure", "figcaption", "math")):  # the library drops captions and formulas
+        if element.tag == "math":
+            for note in element.xpath(".//annotation|.//annotation-xml"):
+                note.drop_tree()
+            text = " ".join(element.text_content().split())
+            element[:], element.text = [], text
+        element.tag = {"figure": "div", "figcaption": "p"}.get(element.tag, "words")
     for link in list(tree.iter("a")):
         try:
             target = urljoin(url, link.get("href", "").strip())
@@ -114,7 +128,8 @@ def read_page(markup: str, url: str = "") -> PageText:
         if is_usable:
             link.set("href", target)
         else:
-            link.drop_tag()  # its words remain
+            link.tag = "words"
+    etree.strip_tags(tree, "words")  # at once: to drop each tag alone takes quadratic time
     whole = _whole_text(etree, tree)
     main = None
     if sum(1 for _ in tree.iter()) <= _MAX_ELEMENTS:
@@ -155,6 +170,10 @@ def read_plain_page(markup: str) -> PageText:
     return PageText(" ".join("".join(reader.title).split()), "\n\n".join(reader.blocks))
 
 
+_RAISED = re.compile(r"(?<!\w)\^|\^(?![-−+\d])")
+"""The mark of a raised text that is no power of a number: `21^st`."""
+
+
 class _PageParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -181,8 +200,8 @@ class _PageParser(HTMLParser):
         elif tag in _BLOCKS:
             self._prefix = _PREFIXES.get(tag, "")
             self._in_code = tag == "pre"
-        elif tag in {"td", "th"}:
-            self._pieces.append(" ")
+        elif tag in {"td", "th", "sup"}:
+            self._pieces.append(" " if tag != "sup" else "^")
 
     def handle_endtag(self, tag: str) -> None:
         if tag in self._skipped:  # an end tag closes open elements inside
@@ -201,7 +220,7 @@ class _PageParser(HTMLParser):
 
     def end_block(self) -> None:
         """End the current block."""
-        text = "".join(self._pieces)
+        text = _RAISED.sub("", "".join(self._pieces))
         written = f"```\n{text.strip(chr(10))}\n```" if self._in_code else self._prefix + " ".join(text.split())
         if text.strip():
             self.blocks.append(written)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from artifactflow_nb.core.text.format import width
+from artifactflow_nb.core.text.format import clip, width
 from artifactflow_nb.sources.formats.sections import (
     AnchorAllocator,
     DocumentSection,
@@ -15,6 +15,7 @@ from artifactflow_nb.sources.formats.sections import (
 )
 from artifactflow_nb.sources.retrieval.passages import TextBlock, is_numbered, split_blocks
 
+_TITLE_COLUMNS = 100  # of a manual page
 _PART_CHARS = 1200  # characters of a section of a plain text without headings
 
 
@@ -39,12 +40,17 @@ def split_at(text: str, heads: Sequence[Heading], path: PurePath, preamble: str)
     stops = [*(head.start for head in heads), len(text)]
     has_own_title = heads and not preamble.strip() and not is_numbered(heads[0].title)
     title = heads[0].title if has_own_title else title_from_path(path)
+    is_manual = bool(heads) and heads[0].title == "NAME"
+    if is_manual:  # of a manual page: above it is a running head, below it the subject
+        title, preamble = clip(text[heads[0].end : stops[1]], _TITLE_COLUMNS) or title, ""
     sections = [DocumentSection("start", title, preamble.strip("\n"))] if preamble.strip() else []
     anchors = AnchorAllocator({"start"} if sections else set())
     for head, stop in zip(heads, stops[1:], strict=True):
+        section = text[head.start : stop].strip("\n")
         if text[head.end : stop].strip():
-            anchor = anchors.allocate(slug(head.title))
-            sections.append(DocumentSection(anchor, head.title, text[head.start : stop].strip("\n")))
+            # The sections of a manual page are long lists, in which distant words would seem to be together.
+            parts = [part.text for part in split_by_length(section, path).sections] if is_manual else [section]
+            sections += [DocumentSection(anchors.allocate(slug(head.title)), head.title, part) for part in parts]
     return ExtractedDocument(title, tuple(sections))
 
 

@@ -27,6 +27,7 @@ _EDGE_PARTS, _EDGE_LINES = 2, 2  # paragraphs at an edge of a page that may be a
 _MIN_REPEATS = 3  # of a running head without a page number
 _NEIGHBOURS = (-2, -1, 1, 2)  # even and odd pages have heads of their own
 _MAX_HEAD_CHARS = 160
+_MAX_NUMBERS = 4  # a page, its section, a date
 _DIGITS = re.compile(r"\d+")
 _ROMAN = re.compile(r"[ivxlc]{1,8}|[IVXLC]{1,8}")
 _ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
@@ -37,6 +38,8 @@ _LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
 _MAX_WORD_CHARS = 40
 _MARKS = re.compile(r"[\xad\ufffe\x02\0]")
 _WORDS = re.compile(r"\b[^\W\d_]+(?:[-\u2010][^\W\d_]+)*\b")
+
+_Pattern = tuple[str, int | None]
 
 
 class Fragment(NamedTuple):
@@ -209,57 +212,66 @@ def mend_words(pages: Sequence[str]) -> Iterator[str]:
 
 
 def _without_heads(pages: Sequence[str]) -> list[str]:
-    """Remove paragraphs at the edges of pages that repeat on neighbouring pages or are page numbers."""
+    """Remove page numbers and running heads: lines at the edges of neighbouring pages that differ by the page's number.
+
+    Heads without a number stay where they first stand. On a page whose number stands alone, other numbers are data.
+    """
     split = [page.split("\n\n") for page in pages]
-    edges = [
-        {line for part in (*parts[:_EDGE_PARTS], *parts[-_EDGE_PARTS:]) if part.count("\n") < _EDGE_LINES
-         for line in part.split("\n")}
-        for parts in split
-    ]  # fmt: skip
-    places: dict[str, set[int]] = defaultdict(set)
-    n_pages: Counter[tuple[str, int]] = Counter()
-    for number, lines in enumerate(edges):
-        for line in lines:
-            places[_head_key(line)].add(number)
-        n_pages.update({offset for line in lines for offset in _offsets(line, number)})
+    places: dict[_Pattern, set[int]] = defaultdict(set)
+    for number, parts in enumerate(split):
+        edges = (part for part in (*parts[:_EDGE_PARTS], *parts[-_EDGE_PARTS:]) if part.count("\n") < _EDGE_LINES)
+        for line in {line for part in edges for line in part.split("\n")}:
+            for pattern in _patterns(line, number):
+                places[pattern].add(number)
+                places["", pattern[1]].add(number)
+
+    def is_near(pattern: _Pattern, number: int) -> bool:
+        return any(number + n in places[pattern] for n in _NEIGHBOURS)
+
+    numbering: dict[int, int] = {}  # of each page whose number stands alone, the difference
+    for text, offset in sorted(places, key=lambda pattern: len(places["", pattern[1]])):
+        if offset is not None and text and not any(map(str.isalnum, text)):
+            numbering |= {number: offset for number in places[text, offset] if is_near(("", offset), number)}
+
+    def is_head_line(line: str, number: int) -> bool:
+        if not 0 < len(line) <= _MAX_HEAD_CHARS:
+            return False
+        whole, *numbered = _patterns(line, number)
+        is_number = any(
+            offset == numbering.get(number) and not any(map(str.isalnum, text)) for text, offset in numbered
+        )
+        if is_number or _LABELLED_PAGE.fullmatch(line):
+            return True
+        if not any(map(str.isalpha, line)):
+            return False
+        if number not in numbering and any(is_near(pattern, number) for pattern in numbered):
+            return True
+        return len(places[whole]) >= _MIN_REPEATS and is_near(whole, number) and number > min(places[whole])
 
     def is_head(part: str, number: int) -> bool:
         return part.count("\n") < _EDGE_LINES and all(is_head_line(line, number) for line in part.split("\n"))
 
-    def is_head_line(line: str, number: int) -> bool:
-        if len(line) > _MAX_HEAD_CHARS or not line:
-            return False
-        if _LABELLED_PAGE.fullmatch(line) or any(n_pages[offset] > 1 for offset in _offsets(line, number)):
-            return True
-        repeats = places[_head_key(line)]
-        is_text = any(map(str.isalpha, line))
-        return is_text and len(repeats) >= _MIN_REPEATS and any(number + n in repeats for n in _NEIGHBOURS)
-
-    bare = []
-    for number, parts in enumerate(split):
-        body: list[str] = []
-        for depth in range(_EDGE_PARTS, 0, -1):
-            start, stop = 0, len(parts)
-            while start < min(stop, depth) and is_head(parts[start], number):
-                start += 1
-            while stop > max(start, len(parts) - depth) and is_head(parts[stop - 1], number):
-                stop -= 1
-            body = body or parts[start:stop]
-        bare.append("\n\n".join(body or parts))  # a page of heads alone, such as a slide
-    return bare
+    return ["\n\n".join(_body(parts, [is_head(part, number) for part in parts])) for number, parts in enumerate(split)]
 
 
-def _head_key(line: str) -> str:
-    return _DIGITS.sub("#", line)
+def _body(parts: Sequence[str], are_heads: Sequence[bool]) -> Sequence[str]:
+    """Return the paragraphs of a page without heads at its edges; all if there is nothing else, as on a slide."""
+    for depth in range(_EDGE_PARTS, 0, -1):
+        start, stop = 0, len(parts)
+        while start < min(stop, depth) and are_heads[start]:
+            start += 1
+        while stop > max(start, len(parts) - depth) and are_heads[stop - 1]:
+            stop -= 1
+        if start < stop:
+            return parts[start:stop]
+    return parts
 
 
-def _offsets(line: str, number: int) -> Iterator[tuple[str, int]]:
-    """Return each number in a line minus its page's number; for page numbers the difference is constant."""
-    key = _head_key(line)
+def _patterns(line: str, number: int) -> Iterator[_Pattern]:
+    """Yield the line, and for each number in it the line without it and the number minus the one of its page."""
+    yield line, None
     if _ROMAN.fullmatch(line):
         values = [_ROMAN_VALUES[letter] for letter in line.lower()]
-        yield "roman", sum(-a if a < b else a for a, b in pairwise([*values, 0])) - number
-    elif key.count("#") <= 3:  # noqa: PLR2004 - a page, its section, a year
-        yield from (
-            (f"{position}{key}", int(digits[:9]) - number) for position, digits in enumerate(_DIGITS.findall(line))
-        )
+        yield "\0", sum(-a if a < b else a for a, b in pairwise([*values, 0])) - number
+    for digits in islice(_DIGITS.finditer(line), _MAX_NUMBERS):
+        yield f"{line[: digits.start()]}\0{line[digits.end() :]}", int(digits[0][:9]) - number

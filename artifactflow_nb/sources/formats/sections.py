@@ -7,11 +7,13 @@ import importlib
 import importlib.util
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import ModuleType
 
+from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.works import Work
 
 ZOTERO_FILE = "zotero.sqlite"
@@ -19,6 +21,9 @@ ZOTERO_FILE = "zotero.sqlite"
 
 RICH_BYTES = 50_000_000
 """The largest file with pictures or outputs that is read."""
+
+SIDE_FILES = ("-wal", "-journal")
+"""Files beside a database that is in use: changes that are not in it yet, or are being undone."""
 
 _NOT_IN_SLUG = re.compile(r"[^\w.]+")
 
@@ -42,13 +47,13 @@ class ExtractedDocument:
     """A document split into sections.
 
     Attributes:
-        truncation: Description of the part that was not read; empty for a complete document.
+        omitted: The parts that are not in its sections, such as `2 pictures`; empty for a complete document.
         works: The works that it is or lists, each with the anchor of its section, empty for the document.
     """
 
     title: str
     sections: tuple[DocumentSection, ...]
-    truncation: str = ""
+    omitted: str = ""
     works: tuple[tuple[str, Work], ...] = ()
 
 
@@ -99,13 +104,24 @@ def name_slug(name: str, fallback: str) -> str:
     return _NOT_IN_SLUG.sub("-", name).strip("-.") or fallback
 
 
+def side_files(path: Path) -> list[Path]:
+    """Return the files that belong to the content of a file, for the database of Zotero."""
+    names = (path.with_name(f"{path.name}{suffix}") for suffix in SIDE_FILES)
+    return [file for file in names if file.is_file()] if path.name.lower() == ZOTERO_FILE else []
+
+
 def title_from_path(path: PurePath) -> str:
     """Return the file's name as a title."""
     return path.stem.replace("_", " ").replace("-", " ")
 
 
+def list_counts(counts: Counter[str]) -> str:
+    """Write how many there are of each noun, except 0: `2 pictures, 1 comment`."""
+    return ", ".join(count(number, noun) for noun, number in counts.items() if number)
+
+
 INSTALL_COMMAND = "pip install 'artifactflow-nb[{extra}]'"
-"""Template of the command that installs an extra: `web` for pages and PDF, `docx` for Word, `cite` for BibTeX."""
+"""Template of the command that installs an extra: `web` for pages and PDF, `cite` for BibTeX."""
 
 
 class UnreadableFile(Exception):

@@ -65,14 +65,10 @@ def find_mentions(text: str) -> list[str]:
     named += [word for word, noun in pairwise(words) if word not in STOP_WORDS and _NOUNS.match(noun)]
     if STOP_WORDS.isdisjoint(words) and _JOINTS.isdisjoint(words):  # the rest finds stop words: half of all titles
         return list(dict.fromkeys([*found, *symbols, *named]))
-    bare = [] if found or symbols else _bare(words)
+    bare = [word for word in words if word[0].isalnum() or word[0] == "_"]
+    is_bare = not found and not symbols and set(bare) <= STOP_WORDS  # such as "off" or "What is up?"
+    bare = [word for word in bare if _may_be(word) and word != "is"] if is_bare else []
     return list(dict.fromkeys([*found, *symbols, *named, *bare, *_by_position(words), *_joined(words)]))
-
-
-def _bare(words: list[str]) -> list[str]:
-    """Return the words of a text that consists of stop words only, such as "off" or "What is up?"."""
-    named = [word for word in words if word[0].isalnum() or word[0] == "_"]
-    return [word for word in named if _may_be(word) and word != "is"] if set(named) <= STOP_WORDS else []
 
 
 def _may_be(word: str) -> bool:

@@ -21,6 +21,8 @@ _TERM_CHARS = 300  # a longer paragraph is not a definition's term
 _HASHES = re.compile(r" {0,3}(#{1,6})\s+(\S.*)$")
 _UNDERLINE = re.compile(r"([*=\-~^#\"])\1{2,}\s*$")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+_CAPITALS = re.compile(r"[A-Z][A-Z\d ,/'&()-]*[A-Z)]$")  # a heading of a manual page: `EXIT STATUS`
+HANGING = re.compile(r"([ \t]*)(?!\.\.)\S[^\n]*[^\s.:!?](?:\n\1[ \t]+\S[^\n]*)+")  # the option of a manual page
 ITEM_MARK = re.compile(
     r"\s*(?:[-*+•]|\(?\d{1,3}[.)])\s+"
     rf"|\s*(?:（[一二三四五六七八九十\d]{{1,3}}）|[①-⑳]|(?:\d{{1,3}}|[一二三四五六七八九十]{{1,3}})、(?![\d一二三四五六七八九十])"
@@ -110,6 +112,7 @@ def split_blocks(text: str) -> list[TextBlock]:
             and below.indent > block.indent
             and not words.endswith((".", ":", "!", "?", "。"))
             and len(words) < _TERM_CHARS
+            and not HANGING.fullmatch(words)
         ):
             blocks[n] = TextBlock(block.start, block.end, "term", block.indent, 0, " ".join(words.split()))
     return blocks
@@ -132,11 +135,13 @@ def _next(lines: list[_Line], i: int) -> tuple[int, TextBlock]:
         return i + 2, TextBlock(line.start, lines[i + 1].end, "heading", 0, level, line.text.strip())
     if not is_plain and (level := _numbered(lines, i)):
         return i + 1, TextBlock(line.start, line.end, "heading", 0, level, line.text.strip())
+    if _is_capital(lines, i):
+        return i + 1, TextBlock(line.start, line.end, "heading", 0, 2, line.text)
     stop = i + 1
     while stop < len(lines):
         text = lines[stop].text
         below = lines[stop + 1].text if stop + 1 < len(lines) else ""
-        if not text or (_is_underline(text, below) and lines[stop].indent == 0):
+        if not text or (_is_underline(text, below) and lines[stop].indent == 0) or _is_capital(lines, stop):
             break
         if not _is_plain(text) and (
             _HASHES.match(text) or _FENCE.match(text) or ITEM_MARK.match(text) or _numbered(lines, stop)
@@ -162,6 +167,11 @@ def _is_underline(line: str, below: str) -> bool:
         and len(below) + 2 >= len(line)
         and not _UNDERLINE.match(line)
     )
+
+
+def _is_capital(lines: list[_Line], i: int) -> bool:
+    """Return whether a line is a heading in capital letters: the text below it is indented."""
+    return _CAPITALS.match(lines[i].text) is not None and i + 1 < len(lines) and lines[i + 1].indent > 1
 
 
 def is_numbered(title: str) -> bool:

@@ -21,7 +21,8 @@ _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
 _MIN_PASSAGES = 60  # rarity says little in fewer passages: they are counted as this many
 _SYNONYM_WEIGHT = 0.65  # share of the weight of a term
-_UNKNOWN_NAME = 2.0  # an everyday word may be said in another way, a name is not
+_NAME = 2.0  # an everyday word may be said in another way, a name is not
+_ABSENT = 0.3  # share of a word that no passage has, beside a name that some have
 _DOTTED_NAME = 2.0  # share of a name such as `list.sort` in a question; other names of code have the same
 _TITLE, _HEADING, _PHRASE, _TITLE_PHRASE, _PRECISION = 0.8, 1.5, 0.6, 2.0, 0.3
 
@@ -179,8 +180,27 @@ class Scorer:
             term: self._shares[term]
             * min(self.counts.rarity(term), self.counts.rarest)
             * self._unknown_words.get(term, 1.0)
+            * self._identity_shares.get(term, 1.0)
             for term in self.query.terms
         }
+
+    @cached_property
+    def known_names(self) -> frozenset[str]:
+        """The names and figures of the question that some passage has; they identify what it is about."""
+        figures = (term for term in self.query.terms if term[0].isdigit() and len(term) > 1)
+        return frozenset(name for name in (*self.query.names, *figures) if self.counts.counts.get(name))
+
+    @cached_property
+    def _identity_shares(self) -> dict[str, float]:
+        """The share of known names, and of everyday words that no passage has beside one; 1 for other words.
+
+        Such words are those of the person: "strong" of a light, where the text has its range.
+        """
+        counts, synonyms, terms = self.counts.counts, self.query.synonyms, self.query.terms
+        occurring = {term for term, count in counts.items() if count} | {synonyms[t] for t in synonyms if counts.get(t)}
+        absent = terms.keys() - occurring - self.query.names if self.known_names else ()
+        words = (term for term in absent if term.isascii() and term.isalpha())
+        return dict.fromkeys(words, _ABSENT) | dict.fromkeys(self.known_names, _NAME)
 
     @cached_property
     def _shares(self) -> dict[str, float]:
@@ -193,7 +213,7 @@ class Scorer:
         """The number of words for which each name and each Chinese pair without a passage counts."""
         counts, synonyms = self.counts.counts, self.query.synonyms
         occurring = {term for term, count in counts.items() if count} | {synonyms[t] for t in synonyms if counts.get(t)}
-        weights = dict.fromkeys(self.query.names - occurring, _UNKNOWN_NAME)
+        weights = dict.fromkeys(self.query.names - occurring, _NAME)
         for chain in self.query.chains:
             for known, group in groupby(range(len(chain)), lambda n, chain=chain: chain[n] in occurring):  # type: ignore[misc]
                 if not known:

@@ -1,18 +1,20 @@
 """Splitting of texts into quotable sentences.
 
-Quotable are complete sentences of prose and list items, rows of tables, and entries of a docstring's parameter list or
-of a two-column list; headings, code and grammar are not. A lead-in that ends in a colon is quotable if it is long
-enough. A quote is verbatim, except that each run of white space, including line breaks, becomes one space.
+Quotable are complete sentences of prose, list items, rows of tables, options with their text, and entries of a
+docstring's parameter list or of a two-column list; headings, tables of contents, code and grammar are not. A lead-in
+that ends in a colon is quotable if it is long enough. A quote is verbatim, except that each run of white space,
+including line breaks, becomes one space.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from artifactflow_nb.core.text.chinese import CJK
 from artifactflow_nb.core.text.chinese import CJK_RUN as CHINESE
-from artifactflow_nb.sources.retrieval.passages import ITEM_MARK, TextBlock, split_blocks
+from artifactflow_nb.sources.retrieval.passages import HANGING, ITEM_MARK, TextBlock, split_blocks
 
 _LABEL = re.compile(
     r"\s*(?:(?:Note|Tip|Hint|Warning|Important"
@@ -29,8 +31,9 @@ _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|Dr|Mr|Mrs|Ms|Prof|St|No|Nr|Fig|Sec|Vol|approx|ca|resp|incl|al|Inc|Ltd|Jr|Sr|[A-Z])\.)$"
 )
 _WORD = re.compile(rf"[{CJK}]|[^\W\d_{CJK}]{{2,}}")
+_TOKEN = re.compile(rf"[{CJK}]|[^\W{CJK}]+")
 _FOOTNOTE = re.compile(r"\s*\[\d+\](?=\s+\S)")
-_MIN_WORDS, _MIN_LEAD_IN = 4, 7
+_MIN_WORDS, _MIN_TOKENS, _MIN_LEAD_IN = 2, 3, 7
 _MIN_LETTERS = 0.6
 _MIN_CLAUSE = 16  # characters of a clause that a Chinese semicolon ends and that can stand alone
 _PARAMETER = re.compile(
@@ -45,6 +48,13 @@ _CELLS = re.compile(r"[^|\s](?:.*[^|\s])?", re.DOTALL)  # without the frame at b
 _CODE_FIRST = re.compile(r"[a-z]\w*(?:_\w|\.\w\w|\()")  # a name of code may begin a sentence
 _MIN_PARAMETERS = 2  # a single line of this form may be a remark
 _MIN_ALIGNED, _MIN_ALIGNED_SHARE = 3, 0.5  # lines in two columns, and their share of a list: the rest are wrapped lines
+_NAMED = re.compile(r"\s*[\w.+:-]+(?:, [\w.+:-]+)* (?:-|–|—) \S")  # `df - report file system space usage`
+# A table of contents, a link alone, a rule, a synopsis, the note of an omission, an imprint.
+_NO_ANSWER = re.compile(
+    r"\.{4,}|(?: \.){4,}|^\[[^\]]*\]\([^)]*\)$|[─═]{4,}|\]\.\.\.|characters left out \.\.\."
+    r"|(?i:all rights reserved|©|copyright \(c\)|^printed (?:on|in|by)\b)"
+)
+_PLAIN_ROWS = re.compile(r"[^\n\d]+(?:\n(?=[^\n]*\d)[^\n]{1,80}[^\s.:;,!?]){2,}")  # of a PDF: a row has figures
 _LISTED = re.compile(rf"[，、：；][^，、：；]*[{CJK}]")
 
 
@@ -84,7 +94,7 @@ def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]
         if entries := _entries(text, block):
             for start, end in entries:
                 quote = collapse_whitespace(text[start:end])
-                if len(_WORD.findall(quote)) >= _MIN_WORDS:
+                if _is_long(quote):
                     sentences.append(Sentence(start, end, quote, start))
             continue
         if block.kind not in {"prose", "item"}:
@@ -93,21 +103,34 @@ def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]
         for mark in (ITEM_MARK, _LABEL):
             if match := mark.match(text, start, block.end):
                 start, label = match.end(), match[0].strip()
-        for end in _ends(text, start, block):
+        is_entry = block.kind == "item" or any(
+            pattern(text, block.start, block.end) for pattern in (HANGING.fullmatch, _NAMED.match)
+        )
+        for end in _ends(text, start, block, is_entry=is_entry):
             if footnote := _FOOTNOTE.match(text, start, end):  # the mark of the sentence before
                 start = footnote.end()
             quote = collapse_whitespace(text[start:end])
             letters = sum(_columns(character) for character in quote if character.isalpha() or character.isspace())
+            is_lead_in = quote.endswith((":", "："))
             if (
-                len(_WORD.findall(quote)) >= (_MIN_LEAD_IN if quote.endswith((":", "：")) else _MIN_WORDS)
+                (len(_WORD.findall(quote)) >= _MIN_LEAD_IN if is_lead_in else _is_long(quote))
                 and letters >= _MIN_LETTERS * sum(map(_columns, quote))
                 and "::=" not in quote
-                and (not quote[0].islower() or _CODE_FIRST.match(quote) or _is_chinese(quote))
+                and (is_entry or not quote[0].islower() or _CODE_FIRST.match(quote) or _is_chinese(quote))
             ):
                 begin = start + len(text[start:end]) - len(text[start:end].lstrip())
                 sentences.append(Sentence(begin, end, quote, block.start, label))
             start = end
     return sentences
+
+
+def _is_long(quote: str) -> bool:
+    """Return whether a quote says something: it has three words, figures included, and leads to no other page."""
+    return (
+        len(_WORD.findall(quote)) >= _MIN_WORDS
+        and len(_TOKEN.findall(quote)) >= _MIN_TOKENS
+        and not _NO_ANSWER.search(quote)
+    )
 
 
 def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
@@ -121,9 +144,13 @@ def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
         return rows[1:]  # the first row names the columns
     if block.kind not in {"prose", "item"}:
         return []
+    if _PLAIN_ROWS.fullmatch(text, block.start, block.end):
+        return [match.span(1) for match in _ROW.finditer(text, block.start, block.end)][1:]
     aligned = list(_ALIGNED.finditer(text, block.start, block.end))
     n_lines = 1 + text.count("\n", block.start, block.end)
-    if len(aligned) >= max(_MIN_ALIGNED, _MIN_ALIGNED_SHARE * n_lines):
+    # The second column of a list begins at one place, or after a tab; in justified text it does not.
+    columns = Counter("\t" if "\t" in match[0] else len(match[0]) for match in aligned)
+    if max(columns.values(), default=0) >= max(_MIN_ALIGNED, _MIN_ALIGNED_SHARE * n_lines):
         return _up_to_next(aligned, block)
     found = list(_PARAMETER.finditer(text, block.start, block.end))
     is_dashed = bool(found) and "--" in found[0][0] and not text[block.start : found[0].start()].strip()
@@ -138,8 +165,8 @@ def _up_to_next(found: Sequence["re.Match[str]"], block: TextBlock) -> list[tupl
     return [(match.start("name"), end) for match, end in zip(found, ends, strict=True)]
 
 
-def _ends(text: str, start: int, block: TextBlock) -> Iterator[int]:
-    """Yield the ends of the sentences. A Chinese list item, or a stretch with a comma, needs no full stop."""
+def _ends(text: str, start: int, block: TextBlock, *, is_entry: bool) -> Iterator[int]:
+    """Yield the ends of the sentences. An entry, or a Chinese stretch with a comma, needs no full stop."""
     stop, last = block.end, start
     for match in _END.finditer(text, start, stop):
         end = match.end()
@@ -151,8 +178,7 @@ def _ends(text: str, start: int, block: TextBlock) -> Iterator[int]:
         yield end
         last = end
     rest = text[last:stop].rstrip()
-    is_chinese_sentence = last < stop and _is_chinese(rest) and (block.kind == "item" or _LISTED.search(rest))
-    if rest.endswith((":", "：")) or is_chinese_sentence:
+    if last < stop and (is_entry or rest.endswith((":", "：")) or (_is_chinese(rest) and _LISTED.search(rest))):
         yield stop
 
 

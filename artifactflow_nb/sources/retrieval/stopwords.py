@@ -45,70 +45,21 @@ too us very were whatever whether
 """.split()  # noqa: SIM905 - the same
 )
 
-# Everyday words of nearly one meaning, a group a line: a question seldom uses the very word of the text.
-_SYNONYM_LINES = """
-cost price fee charge expense
-buy purchase
-delete remove erase discard
-change modify alter edit adjust
-replace substitute exchange swap
-start begin commence
-stop end finish cease terminate
-cancel abort revoke withdraw
-allow permit authorize
-forbid prohibit disallow ban
-need require necessary
-build construct erect
-make produce manufacture
-repair fix mend
-broken defective damaged faulty
-error mistake fault failure
-fail crash
-quick fast rapid
-large huge
-small little tiny
-discount reduction rebate
-rent hire lease
-guest visitor
-employee staff worker
-employer company firm
-boss manager supervisor
-car vehicle
-bike bicycle
-doctor physician
-sick ill illness disease
-child children kid
-friend companion
-house building home
-street road
-shop store
-trip journey
-holiday vacation
-meeting conference
-student pupil
-choose select pick
-check verify inspect
-save store preserve
-send transmit deliver
-receive obtain
-collect gather
-join combine merge concatenate
-split divide separate
-connect attach link
-copy duplicate
-size dimension
-speed velocity
-clean wash rinse
-cook boil
-danger hazard risk
-agreement contract
-picture photo photograph image
-folder directory
-password passphrase
-licence license
-colour color
+# Everyday words of nearly one meaning, in groups: a question seldom uses the very word of the text.
+_SYNONYM_GROUPS = """
+cost|price|fee|charge|expense buy|purchase delete|remove|erase|discard change|modify|alter|edit|adjust
+replace|substitute|exchange|swap start|begin|commence stop|end|finish|cease|terminate cancel|abort|revoke|withdraw
+allow|permit|authorize forbid|prohibit|disallow|ban need|require|necessary build|construct|erect
+make|produce|manufacture repair|fix|mend broken|defective|damaged|faulty error|mistake|fault|failure fail|crash
+quick|fast|rapid large|huge small|little|tiny discount|reduction|rebate rent|hire|lease guest|visitor
+employee|staff|worker employer|company|firm boss|manager|supervisor car|vehicle bike|bicycle doctor|physician
+sick|ill|illness|disease child|children|kid friend|companion house|building|home street|road shop|store trip|journey
+holiday|vacation meeting|conference student|pupil choose|select|pick check|verify|inspect save|store|preserve
+send|transmit|deliver receive|obtain collect|gather join|combine|merge|concatenate split|divide|separate
+connect|attach|link copy|duplicate size|dimension speed|velocity clean|wash|rinse cook|boil danger|hazard|risk
+agreement|contract picture|photo|photograph|image folder|directory password|passphrase licence|license colour|color
 """
-SYNONYMS = tuple(tuple(line.split()) for line in _SYNONYM_LINES.strip().splitlines())
+SYNONYMS = tuple(tuple(group.split("|")) for group in _SYNONYM_GROUPS.split())
 
 _FORMS = """
 be:am|are|been|was|were begin:began|begun bend:bent bind:bound bite:bitten break:broke|broken bring:brought

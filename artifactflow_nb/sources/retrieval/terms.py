@@ -2,7 +2,8 @@
 
 A text becomes stems of lower-case words. Names of code are indexed whole and in parts (`str.__len__` is also `str`,
 `__len__` and `len`, and `queue.Queue.get` is also `queue.get`), Chinese, Japanese and Korean runs become single
-characters and pairs of characters, and separate operators are words too.
+characters and pairs of characters, and separate operators are words too. What people leave out does not count: accents,
+case, soft hyphens, vowel points, separators of thousands.
 """
 
 import re
@@ -13,11 +14,10 @@ from functools import lru_cache
 from itertools import chain, pairwise
 
 from artifactflow_nb.core.text.chinese import (
-    CJK,
-    CJK_RUN,
     LINE_WRAP,
     QUESTION_WORDS,
     SYNONYM_PAIRS,
+    UNSPACED,
     WEAK_PAIRS,
     bigrams,
     characters_and_bigrams,
@@ -29,13 +29,24 @@ from artifactflow_nb.sources.retrieval.stem import stem
 from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS, SYNONYMS, WEAK_WORDS
 
 _KINDS = {
-    "cjk": rf"[{CJK}]+",
+    "cjk": rf"[{UNSPACED}]+",
     "number": r"\d+(?:[.,]\d+)*",
-    "name": rf"[^\W\d{CJK}]+(?:[^\W{CJK}])*(?:[.’'](?:[^\W\d{CJK}])(?:[^\W{CJK}])*)*",
+    "name": rf"[^\W\d{UNSPACED}]+(?:[^\W{UNSPACED}])*(?:[.’'](?:[^\W\d{UNSPACED}])(?:[^\W{UNSPACED}])*)*",
     "operator": r"(?<![\w=<>!*/:-])(?:==|!=|<=|>=|:=|->|\*\*|//|<<|>>|@)(?![\w=<>!*/:-])",
 }
+_UNSPACED_RUN = re.compile(_KINDS["cjk"])
 _TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
 _POSSESSIVE = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)?$")
+# Soft hyphens, marks of width and direction, tatweel, vowel points; the hyphen of a word that continues below.
+_INVISIBLE = re.compile(
+    "[\u00ad\u200b-\u200f\u2060\ufeff\u0640\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]|\u2010\\s*\n\\s*"
+)
+_THOUSANDS = re.compile(r"(?<=\d)[,\u00a0\u202f](?=\d{3}(?!\d))")
+# Letters with a stroke and dotless i, final letters of Hebrew, alef maksura and teh marbuta of Arabic.
+_FORMS = str.maketrans(
+    "øłđı\u05da\u05dd\u05df\u05e3\u05e5\u0649\u0629", "oldi\u05db\u05de\u05e0\u05e4\u05e6\u064a\u0647"
+)
+_ACCENTS = 200  # the first class of combining marks that are accents
 _CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _NAME_INSIDE = re.compile(r"(?<=[a-z,] )[A-Z]\w+")
 _MIXED = re.compile(r"[a-z][A-Z]")
@@ -90,7 +101,7 @@ def join_terms(text: str) -> str:
 
     The parts of a name follow the name; the mentions of a short quotation precede it.
     """
-    normal = text if text.isascii() else LINE_WRAP.sub("", unicodedata.normalize("NFKC", text))
+    normal = visible_text(text)
     quotations = list(find_quotations(normal))
     if not quotations:  # most texts, and most of the time of indexing
         return " ".join(filter(None, map(_TERMS.__getitem__, normal.split())))
@@ -102,6 +113,21 @@ def join_terms(text: str) -> str:
             n += 1
         found.append(_TERMS[word])
     return " ".join([*found, *(mention_term(piece) for _, pieces in quotations[n:] for piece in pieces)])
+
+
+def visible_text(text: str) -> str:
+    """Return a text in compatibility form (NFKC), without line wraps and characters that people leave out."""
+    text = _THOUSANDS.sub("", text)
+    return text if text.isascii() else LINE_WRAP.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)))
+
+
+def fold(word: str) -> str:
+    """Return a word without case, accents and forms of letters: `Größe` is `grosse`."""
+    if word.isascii():
+        return word.lower()
+    letters = unicodedata.normalize("NFKD", word.casefold())
+    plain = "".join(letter for letter in letters if unicodedata.combining(letter) < _ACCENTS)
+    return unicodedata.normalize("NFC", plain).translate(_FORMS)
 
 
 class _ChunkTerms(dict[str, str]):
@@ -141,7 +167,7 @@ def _forms(kind: str, word: str) -> tuple[str, ...]:
     if kind != "name":
         return (word,)
     plain = _POSSESSIVE.sub("", word).replace("’", "'")
-    lowered = plain.lower()
+    lowered = fold(plain)
     if not is_code_name(plain):
         return (stem(lowered),)
     dotted_names = lowered.split(".")
@@ -163,8 +189,9 @@ def parse_query(question: str, context: str = "") -> Query:
     """Parse a question; words of `context`, an earlier question, have a lower weight."""
     found: dict[str, float] = {}
     spelled: dict[str, str] = {}
+    question, context = visible_text(question), visible_text(context)
     for text, share in ((question, 1.0), (context, 0.4)):
-        for term, weight, word in _weighted(unicodedata.normalize("NFKC", text)):
+        for term, weight, word in _weighted(text):
             if weight * share > found.get(term, 0.0):
                 found[term] = weight * share
                 spelled.setdefault(term, word)
@@ -182,7 +209,7 @@ def parse_query(question: str, context: str = "") -> Query:
     spelled.update({term: f'"{term[1:-1]}"' if is_mention_term(term) else term for term in hints})
     synonyms = {other: term for term in found for other in _SYNONYMS.get(term, {}) if other not in found}
     spelled.update({other: _SYNONYMS[term][other] for other, term in synonyms.items()})
-    runs = CJK_RUN.findall(unicodedata.normalize("NFKC", f"{question}\n{context}"))
+    runs = _UNSPACED_RUN.findall(f"{question}\n{context}")
     chains = dict.fromkeys(tuple(bigrams(piece)) for run in runs for piece in subject_runs(run))
     names = frozenset(_forms("name", word)[0] for word in _NAME_INSIDE.findall(question) if not _is_stop_word(word))
     return Query(found, tuple(phrases), hints, synonyms, spelled, tuple(chains), names)
@@ -222,7 +249,7 @@ def _hints(question: str, found: dict[str, float]) -> dict[str, float]:
     plain = [word.lower() for word in words if word.isalnum() and stem(word.lower()) not in _WEAK]
     hints = {mention_term(word): _NAMED if word in named else _HINTED for word in plain}
     # Two Chinese words of one meaning often share a character.
-    chinese = [term for term in found if CJK_RUN.fullmatch(term)]
+    chinese = [term for term in found if _UNSPACED_RUN.fullmatch(term)]
     weak = {character for term in chinese if term in WEAK_PAIRS for character in term}
     hints |= {character: _HINTED for term in chinese for character in term if character not in weak}
     return {term: weight for term, weight in hints.items() if term not in found}
@@ -232,7 +259,7 @@ def word_count(found: Sequence[str]) -> float:
     """Return the number of words that these terms represent: none for a pair, a fraction for a Chinese character."""
     if "".join(found).isascii():
         return len(found)
-    chinese = [len(term) for term in found if CJK_RUN.fullmatch(term)]
+    chinese = [len(term) for term in found if _UNSPACED_RUN.fullmatch(term)]
     return len(found) - len(chinese) + chinese.count(1) / _CHARACTERS_A_WORD
 
 
@@ -256,9 +283,9 @@ def content_words(question: str) -> str:
     Stop words that the question mentions remain, in quotation marks. A question with Chinese characters is reduced to
     the runs about its subject and the content words of other scripts.
     """
-    if CJK_RUN.search(question):
+    if _UNSPACED_RUN.search(question):
         searched: list[str] = []
-        for _, kind, word in _tokens(unicodedata.normalize("NFKC", question)):
+        for _, kind, word in _tokens(visible_text(question)):
             if kind == "cjk":
                 searched += subject_runs(word)
             elif not _is_stop_word(word):

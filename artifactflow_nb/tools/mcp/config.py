@@ -13,15 +13,25 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, NoReturn, Self, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from artifactflow_nb.core import local_files
 from artifactflow_nb.core.redaction.names import AUTH_SCHEME
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.core.text.format import first_lines
+from artifactflow_nb.errors import UsageError, brief
 
 Permission = Literal["auto", "confirm"]
 
@@ -37,7 +47,7 @@ _MIN_SECRET_CHARS = 6
 _MAX_PLAIN_CHARS = 20
 
 
-class McpServer(CardMixin, BaseModel):
+class McpServer(BaseModel):
     """A server, either a program to start (`command`) or an address (`url`), and the use of its tools.
 
     Attributes:
@@ -122,7 +132,6 @@ class McpServer(CardMixin, BaseModel):
             changed: dict[str, Any] = {
                 "command": self.command and expand(self.command),
                 "args": tuple(map(expand, self.args)),
-                "cwd": self.cwd and self.cwd.expanduser(),
                 "url": self.url and expand(self.url),
                 "env": {name: SecretStr(expand(value.get_secret_value())) for name, value in self.env.items()},
                 "headers": {name: SecretStr(expand(value.get_secret_value())) for name, value in self.headers.items()},
@@ -144,30 +153,27 @@ class McpServer(CardMixin, BaseModel):
         known = (secret for secret in found if len(secret) >= _MIN_SECRET_CHARS and not _VARIABLE.search(secret))
         return tuple(sorted(known, key=lambda secret: (-len(secret), secret)))
 
+    @model_serializer(mode="wrap")
+    def _dump(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        shown = {"url": self.url and self.masked(self.url), "args": tuple(map(self.masked, self.args))}
+        dumped: dict[str, Any] = serialize(self.model_copy(update=shown))
+        return dumped
+
+    def masked(self, text: str) -> str:
+        """Mask the secrets of the configuration, and the user of an address, in a text."""
+        for secret in self.secrets({}):
+            text = text.replace(secret, REDACTED_VALUE)
+        return re.sub(r"//[^/\s]*@", f"//{REDACTED_VALUE}@", text)
+
+    def __getstate__(self) -> NoReturn:
+        """Refuse pickles, which would hold secrets."""
+        raise UsageError("An MCP server cannot be pickled, since it may hold keys. Configure it where you need it.")
+
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Return the fields of the repr, without arguments, variables, headers or URL paths, which may hold secrets."""
         yield None, self.name
         yield ("command" if self.url is None else "url"), self.transport_label
         yield "permission", self.permission
-
-    def _card(self) -> Card:
-        permission = self.permission
-        permission_text = (
-            permission
-            if isinstance(permission, str)
-            else ", ".join(f"{tool}: {verdict}" for tool, verdict in permission.items())
-        )
-        rows: CardRows = [
-            ("command" if self.url is None else "host", Code(self.transport_label)),
-            ("variables", Code(", ".join(self.env))),
-            ("headers", Code(", ".join(self.headers))),
-            ("permission", permission_text),
-            ("tools", "all" if self.tools is None else Code(", ".join(self.tools))),
-            ("agents", Code(", ".join(self.agents)) if self.agents else "the one that leads"),
-            ("stopped after", f"{self.timeout_s:g} s"),
-            ("disabled", self.disabled or None),
-        ]
-        return Card("MCP server", self.name, rows)
 
 
 def _secrets_in(server: McpServer) -> Iterator[str]:
@@ -212,7 +218,7 @@ def read_config_file(path: Path, setting: str) -> bytes:
         return local_files.read_bytes(path.expanduser())
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: no such user; ValueError: a null character
         reason = error if isinstance(error, RuntimeError) else local_files.reason(error)
-        raise UsageError(f"{setting} is the path {str(path)!r}, and that cannot be read: {reason}.") from None
+        raise UsageError(f"{setting} is the path {brief(str(path))}, and that cannot be read: {reason}.") from None
 
 
 def read_servers(source: Any, path: Path | None = None) -> dict[str, McpServer]:
@@ -235,9 +241,7 @@ def read_servers(source: Any, path: Path | None = None) -> dict[str, McpServer]:
             problem = "it is nested too deeply" if is_too_deep else str(error).splitlines()[0][:100]
             raise UsageError(f"{label} is not JSON: {problem}.") from None
     if not isinstance(source, Mapping):
-        raise UsageError(
-            f"mcp is {type(source).__name__}; it must map names to servers, or be the path of a JSON file."
-        )
+        raise UsageError(f"mcp is {type(source).__name__}; it must map names to servers or be the path of a JSON file.")
     entries = {name: value for name, value in source.items() if name != _WRAPPER}
     below = source.get(_WRAPPER, {})
     if not isinstance(below, Mapping):
@@ -250,7 +254,7 @@ def read_servers(source: Any, path: Path | None = None) -> dict[str, McpServer]:
         except UsageError as error:
             problems.append(str(error))
     if problems:
-        raise UsageError("\n".join(problems))
+        raise UsageError("\n".join(first_lines(problems)))
     return read
 
 
@@ -267,12 +271,12 @@ def _server(name: object, value: object) -> McpServer:
     except ValidationError as error:
         problems = []
         for detail in error.errors(include_url=False, include_input=False, include_context=False):
-            label = ".".join([f"mcp.{name}", *(str(part) for part in detail["loc"])])
+            label = ".".join([f"mcp.{name}", *(f"{part!s:.80}" for part in detail["loc"])])
             if detail["type"] == "extra_forbidden":
                 problems.append(f"{label} is not a setting of a server. Known: {_KNOWN}.")
             else:
                 problems.append(f"{label}: {detail['msg'].removeprefix('Value error, ')}.")
-        raise UsageError("\n".join(dict.fromkeys(problems))) from None
+        raise UsageError("\n".join(first_lines(list(dict.fromkeys(problems))))) from None
 
 
 _KNOWN = ", ".join(name for name in McpServer.model_fields if name != "name")

@@ -18,7 +18,7 @@ import os
 import threading
 import traceback
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from importlib import import_module
 from importlib.metadata import version
@@ -150,7 +150,8 @@ _CLOSED = "Connection closed"
 """The message of the SDK when a server has ended."""
 _CONNECTION_CLOSED = -32000
 _SESSION_TERMINATED = 32600
-"""Error codes of the SDK; only version 1 has the second one."""
+_NO_CALL = -32600
+"""Error codes of the SDK, of which only version 1 has the second one, and of JSON-RPC for an invalid request."""
 
 _INSTALL = "pip install 'artifactflow-nb[mcp]'"
 
@@ -185,21 +186,23 @@ async def load_sdk() -> None:
 
 
 @asynccontextmanager
-async def open_session(
-    streams: AbstractAsyncContextManager[tuple[Any, Any]], on_message: Callable[..., Any]
-) -> AsyncIterator[Any]:
+async def open_session(streams: AbstractAsyncContextManager[tuple[Any, Any]], **callbacks: Any) -> AsyncIterator[Any]:
     """Open a session with version 1 or 2 of the SDK: other packages of an environment may need either."""
     if _is_version_2():
         from mcp.client.client import Client
 
-        async with Client(streams, message_handler=on_message, cache=None) as client:
+        async with Client(streams, cache=None, **callbacks) as client:
             yield client
     else:
         from mcp.client.session import ClientSession
 
-        async with streams as (read, write), ClientSession(read, write, message_handler=on_message) as session:
+        async with streams as (read, write), ClientSession(read, write, **callbacks) as session:
             await session.initialize()
             yield session
+
+
+Elicit = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Answers a question of a server; both are JSON in the form of the protocol (`elicitation/create`)."""
 
 
 class SessionLost(ToolError):
@@ -219,10 +222,11 @@ class McpConnection:
         self._secrets = secrets
         self._ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
+        self._questions = asyncio.Lock()
         self._scope: Any = None
         self._tail = StderrTail()
         self._listing = ToolListRepair()
-        self._n_calls = 0
+        self._calls: dict[Elicit, asyncio.Future[Mapping[str, Any]] | None] = {}  # with the question of each
         self._has_ended = False
         self._is_retired = False
         self._wrote_invalid_output = False
@@ -255,7 +259,11 @@ class McpConnection:
             with redact_logs(self.redact), anyio.fail_after(self._server.start_timeout_s) as self._scope:
                 if self._stop.is_set():  # the caller was cancelled
                     return
-                async with open_session(self._streams(), self._note_message) as client:
+                callbacks: dict[str, Any] = {
+                    "message_handler": self._note_message,
+                    "elicitation_callback": self._elicit,
+                }
+                async with open_session(self._streams(), **callbacks) as client:
                     self._scope.deadline = math.inf
                     self._ready.set_result(client)
                     await self._stop.wait()
@@ -305,6 +313,19 @@ class McpConnection:
         if response.request.method == "POST":
             self._status = f"{response.status_code} {response.reason_phrase}" if response.is_error else ""
 
+    async def _elicit(self, _context: object, question: Any) -> Any:
+        """Return the answer to a question of the server; the latest call is taken for the one that asks."""
+        types = import_module("mcp.types")
+        async with self._questions:
+            if self._calls:
+                latest = next(reversed(self._calls))
+                question_task = self._calls[latest] = asyncio.ensure_future(latest(_wire_form(question)))
+                await asyncio.wait([question_task])
+                if not question_task.cancelled():
+                    return types.ElicitResult(**question_task.result())
+        # An error, so that the server does not ask on: its next question would be taken for one of another call.
+        return types.ErrorData(code=_NO_CALL, message="The call was cancelled.")
+
     async def _note_message(self, message: object) -> None:
         """Record an invalid message, for which the SDK passes an exception."""
         self._wrote_invalid_output = self._wrote_invalid_output or isinstance(message, Exception)
@@ -339,14 +360,14 @@ class McpConnection:
             self.redact(name), self.redact(tool["description"] or ""), schema if self.redact(text) == text else {}
         )
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def call(self, tool: str, arguments: Mapping[str, Any], elicit: Elicit) -> dict[str, Any]:
         """Call a tool; return the `CallToolResult` of the protocol as JSON.
 
         Errors: `ToolError` if the server does not answer; if it has ended, the session is no longer usable.
         """
         import anyio
 
-        self._n_calls += 1
+        self._calls[elicit] = None
         try:
             client = await asyncio.shield(self._ready)
             answer = asyncio.ensure_future(client.call_tool(tool, dict(arguments)))
@@ -373,7 +394,8 @@ class McpConnection:
                 problem = self._problem("refused the call", error)
             raise ToolError(problem) from None
         finally:
-            self._n_calls -= 1
+            if (question_task := self._calls.pop(elicit)) is not None:
+                question_task.cancel()
             self._stop_if_done()
 
     def retire(self) -> None:
@@ -382,7 +404,7 @@ class McpConnection:
         self._stop_if_done()
 
     def _stop_if_done(self) -> None:
-        if self._is_retired and not self._n_calls:
+        if self._is_retired and not self._calls:
             self._stop.set()
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.cards import escape_invisible
 from artifactflow_nb.errors import CassetteError, UsageError
 from artifactflow_nb.store.encoding import to_json
-from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission
+from artifactflow_nb.tools.base import AskPerson, Tool, ToolContext, ToolPermission
 from artifactflow_nb.tools.mcp.config import McpServer, Permission
 from artifactflow_nb.tools.mcp.schema import (
     MAX_NAME_CHARS,
@@ -68,8 +68,8 @@ class McpToolOffer(BaseModel):
 
 
 McpToolOffers = tuple[McpToolOffer, ...]
-CallTool = Callable[[McpToolOffer, Mapping[str, Any]], Awaitable[ToolResult]]
-"""Executes a call: the offer, and the arguments by the server's names."""
+CallTool = Callable[[McpToolOffer, Mapping[str, Any], AskPerson], Awaitable[ToolResult]]
+"""Executes a call: the offer, the arguments by the server's names, and the function that asks the person."""
 
 _READER: TypeAdapter[McpToolOffers] = TypeAdapter(McpToolOffers)
 
@@ -130,8 +130,8 @@ def build_offers(
 def tool_from_offer(offer: McpToolOffer, call: CallTool) -> Tool:
     """Create the tool of an offer; `call` sends its calls."""
 
-    async def handler(_ctx: ToolContext, /, **values: Any) -> ToolResult:
-        return await call(offer, server_arguments(offer.parameters, offer.renamed, values))
+    async def handler(ctx: ToolContext, /, **values: Any) -> ToolResult:
+        return await call(offer, server_arguments(offer.parameters, offer.renamed, values), ctx.ask)
 
     return Tool(
         offer.name,

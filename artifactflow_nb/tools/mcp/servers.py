@@ -7,14 +7,22 @@ import asyncio
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from importlib import import_module
 from typing import Any
 
+from pydantic import ValidationError
+
+from artifactflow_nb.core.local_files import absolute_path
 from artifactflow_nb.core.messages import ToolResult
-from artifactflow_nb.core.text.format import base64_size, count, media_placeholder
+from artifactflow_nb.core.text.cards import escape_invisible
+from artifactflow_nb.core.text.format import base64_size, clip, count, media_placeholder
 from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.tools.base import AskPerson, unlimited
 from artifactflow_nb.tools.mcp.config import McpServer
 from artifactflow_nb.tools.mcp.connection import McpConnection, SessionLost, load_sdk
 from artifactflow_nb.tools.mcp.offers import ListedTool, McpToolOffer, McpToolOffers, build_offers
+from artifactflow_nb.tools.mcp.schema import normalize_schema, params_model, server_arguments
 
 MAX_STARTS = 3
 """Maximum number of starts without a successful call in between."""
@@ -23,6 +31,7 @@ MAX_RESULT_CHARS = 1_000_000
 """Maximum length of a stored result; the prompt has the usual lower limit of tools."""
 
 _RUNNING = "running"
+_PROBLEM_CHARS, _TITLE_CHARS = 400, 60
 
 
 class McpServerPool:
@@ -33,7 +42,16 @@ class McpServerPool:
     """
 
     def __init__(self, servers: Mapping[str, McpServer]) -> None:
-        self._servers = {name: _ManagedServer(server) for name, server in servers.items() if not server.disabled}
+        # The folder in which a program starts is absolute, now or later.
+        self._servers = {
+            name: _ManagedServer(
+                server
+                if server.command is None
+                else server.model_copy(update={"cwd": absolute_path(server.cwd or ".")})
+            )
+            for name, server in servers.items()
+            if not server.disabled
+        }
 
     def __bool__(self) -> bool:
         return bool(self._servers)
@@ -71,9 +89,9 @@ class McpServerPool:
             listed.append((managed.server, result))
         return build_offers(listed, used_names, lead_agent)
 
-    async def call(self, offer: McpToolOffer, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, offer: McpToolOffer, arguments: Mapping[str, Any], ask: AskPerson) -> ToolResult:
         """Call a tool; `ToolError` if its server cannot be started or does not answer."""
-        return await self._servers[offer.server].call(offer.tool, arguments)
+        return await self._servers[offer.server].call(offer.tool, arguments, ask)
 
     async def aclose(self) -> None:
         """End all sessions and the server processes of this pool."""
@@ -116,17 +134,18 @@ class _ManagedServer:
                 self.listed_tools = await connection.list_tools()
             return self.listed_tools
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, tool: str, arguments: Mapping[str, Any], ask: AskPerson) -> ToolResult:
         """Call a tool; `ToolError` if the server does not answer in time."""
         connection = await self._connection()
         limit = asyncio.timeout(self.server.timeout_s)
+        elicit = partial(answer_question, self.server.name, unlimited(limit, ask))
         try:
             async with limit:
                 try:
-                    answer = await connection.call(tool, arguments)
+                    answer = await connection.call(tool, arguments, elicit)
                 except SessionLost:
                     connection = await self._connection()
-                    answer = await connection.call(tool, arguments)
+                    answer = await connection.call(tool, arguments, elicit)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -178,7 +197,53 @@ class _ManagedServer:
         await asyncio.gather(*(connection.close() for connection in self._connections))
 
 
-# --- results ---------------------------------------------------------------------------------------------------------
+# --- questions and results -------------------------------------------------------------------------------------------
+
+
+async def answer_question(server: str, ask: AskPerson, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the person's answer to a question of a server; both in the form of the protocol.
+
+    The fields of the question are the parameters of the request. An answer that does not fit is asked for again.
+    """
+    words = " ".join(escape_invisible(str(question["message"])).split())
+    about = {"tool": f"MCP server {server}", "title": f"The MCP server {server} asks: {words}"}
+    preview = f"{words}\n\n" if len(words) > _TITLE_CHARS else ""
+    if (url := question.get("url")) is not None:
+        preview += f"Open this address and come back: <{url}>"
+        decision = await ask(**about, preview=preview, allowed=("approved", "denied"))
+        return {"action": "accept" if decision.approved else "decline"}
+    source = question["requestedSchema"]
+    schema, renamed = normalize_schema(source)
+    model, required = params_model("answer", schema), schema["required"]
+    empty: Mapping[Any, Any] = {"boolean": False, "array": []}
+    values = {name: prop.get("default", empty.get(prop.get("type"), "")) for name, prop in schema["properties"].items()}
+    for name, field in schema["properties"].items():
+        choices = field.get("enum") or [each.get("const") for each in field.get("oneOf", ())]
+        about_field = [field.get("description"), f"one of {', '.join(map(str, choices))}" if choices else ""]
+        kind = f"{field.get('format') or field.get('type', 'text')}{'' if name in required else ', optional'}"
+        preview += f"- **{name}** ({kind}): {'; '.join(filter(None, about_field)) or name}\n"
+    problem = ""
+    while True:
+        decision = await ask(
+            **about, params=values, preview=preview, message=problem, allowed=("approved", "edited", "denied")
+        )
+        if not decision.approved:
+            return {"action": "decline"}
+        values = dict(values if decision.params is None else decision.params)
+        filled = {name: value for name, value in values.items() if value not in (None, "")}
+        try:
+            bound = model.model_validate(filled)
+            content = server_arguments(
+                schema, renamed, {name: getattr(bound, name) for name in type(bound).model_fields}
+            )
+            import_module("jsonschema").validate(content, source)
+        except ValidationError as error:
+            problem = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        except Exception as error:  # noqa: BLE001 - the schema of a server can be anything
+            problem = str(getattr(error, "message", error))
+        else:
+            return {"action": "accept", "content": content}
+        problem = f"The answer did not fit. {clip(problem, _PROBLEM_CHARS)}"
 
 
 def _part_text(part: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,19 +15,21 @@ from urllib.parse import unquote, urlsplit
 
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.sources.citations import SourceDocument
-from artifactflow_nb.sources.formats.charset import decode_body
+from artifactflow_nb.sources.formats.charset import decode_text
 from artifactflow_nb.sources.formats.html import read_page
 from artifactflow_nb.sources.formats.pdf import read_pdf
 from artifactflow_nb.sources.formats.sections import LibraryMissing, UnreadableFile
+from artifactflow_nb.sources.formats.word import read_word
 from artifactflow_nb.tools.threads import run_with_timeout
 from artifactflow_nb.tools.web.guard import RequestGuard, Resolver
 from artifactflow_nb.tools.web.http import HttpClient, HttpLimits, HttpRequest, HttpResponse
 
+_UNREADABLE = ("image/", "audio/", "video/", "font/", "application/zip", "application/gzip")
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
-_PDFS = frozenset({"application/pdf", "application/x-pdf"})
-_TEXTS = frozenset({
-    "text/plain", "text/markdown", "text/x-markdown", "application/json", "text/json", "text/xml", "application/xml",
-})  # fmt: skip
+_PDF, _ARCHIVE = b"%PDF-", b"PK\x03\x04"
+_HEAD_BYTES = 1024
+_PAGE_HEAD = re.compile(rb"(?i)\s*(?:<!--.*?-->\s*|<\?xml[^>]*>\s*)*<(?:!doctype html|html|head|body)\b", re.DOTALL)
+_TAG = re.compile(rb"<[a-zA-Z!/]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,55 +46,41 @@ class WebText:
 
 
 def is_readable(media_type: str) -> bool:
-    """Return whether the media type can be read, or is empty and must be detected from the bytes."""
-    return not media_type or media_type in _PAGES | _PDFS or _is_text(media_type)
-
-
-def _is_text(media_type: str) -> bool:
-    is_structured = media_type.startswith("application/") and media_type.endswith(("+json", "+xml"))
-    return media_type in _TEXTS or is_structured
+    """Return whether the type may be text; servers declare many types for PDF, CSV and pages."""
+    return not media_type.startswith(_UNREADABLE)
 
 
 def extract_text(response: HttpResponse, timeout_s: float) -> WebText:
-    """Extract the text of a body. This blocks: run it in a thread.
+    """Extract the text of a body by its content, whatever its type. This blocks: run it in a thread.
 
     A PDF is read page by page for at most `timeout_s` seconds; `truncation` reports the omitted pages.
 
     Errors: `ToolError` if the body is unreadable, has no text, or needs a library that is not installed.
     """
     url, data = response.url, response.body
-    media_type = response.media_type
-    if not media_type:
-        head = data[:1024].lstrip().lower()
-        if head.startswith(b"%pdf-"):
-            media_type = "application/pdf"
-        elif head.startswith((b"<!doctype html", b"<html")):
-            media_type = "text/html"
-        else:
-            media_type = "application/octet-stream" if b"\0" in head else "text/plain"
     title, truncation = "", f"only the first {len(data):,} bytes were read" if response.truncated else ""
+    kind = ""
     try:
-        if media_type in _PAGES:
-            page = read_page(decode_body(data, response.charset), url)
-            title, text = page.title, page.text
-        elif media_type in _PDFS:
+        if _PDF in data[:_HEAD_BYTES]:
+            kind = "a PDF that"
             if response.truncated:  # the cross-reference table is at the end of the file
-                raise ToolError(
-                    f"{url} is a PDF of more than {len(data):,} bytes, which is too large to be read. "
-                    "Try another source."
-                )
+                raise UnreadableFile(f"is too large to be read: more than {len(data):,} bytes")
             pdf = read_pdf(data, timeout_s)
-            title, text, truncation = pdf.title, "\n\n".join(filter(None, pdf.pages)), pdf.truncation
-        elif _is_text(media_type):
-            text = decode_body(data, response.charset).replace("\r\n", "\n")
+            title, text, truncation = pdf.title, "\n\n".join(filter(None, pdf.pages)), pdf.omitted
+        elif data.startswith(_ARCHIVE):
+            kind = "an archive that"
+            word = read_word(data)
+            title, text, truncation = word.title, word.text, word.omitted
         else:
-            raise ToolError(
-                f"{url} is of the type {response.media_type!r}, which cannot be read as text. Try another source."
-            )
+            kind = f"of the type {response.media_type!r}, which"
+            text = decode_text(data, response.charset)
+            if _PAGE_HEAD.match(data) or (response.media_type in _PAGES and _TAG.search(data)):
+                page = read_page(text, url)
+                title, text = page.title, page.text
     except LibraryMissing as error:
         raise ToolError(str(error)) from None
     except UnreadableFile as error:
-        raise ToolError(f"{url} is a PDF that {error}. Try another source.") from None
+        raise ToolError(f"{url} is {kind} {error}. Try another source.") from None
     if not text.strip():
         raise ToolError(f"{url} has no readable text. Try another source.")
     parts = urlsplit(url)
@@ -160,6 +149,7 @@ class Fetcher:
         limits: Limits of time, size and concurrency.
         resolver: Resolver of host names; None for the system's.
         ssl_context: TLS settings; None for the certificates that the system trusts.
+        proxy: The address of the proxy for public hosts; None for none.
 
     Errors: `UsageError` for an invalid entry in `allowed_hosts`.
     """
@@ -171,9 +161,10 @@ class Fetcher:
         limits: FetchLimits | None = None,
         resolver: Resolver | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
         self._limits = limits or FetchLimits()
-        self._guard = RequestGuard(allowed_hosts, resolver)
+        self._guard = RequestGuard(allowed_hosts, resolver, proxy)
         self._client = HttpClient(self._guard, self._limits.http, ssl_context)
         self._slots = asyncio.Semaphore(self._limits.max_concurrent)
 

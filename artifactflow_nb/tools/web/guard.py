@@ -6,7 +6,8 @@
 
 A tool that needs an approval requests it between the first and the second step. The connection uses the checked
 addresses of the `RequestTarget` and does not resolve again, so DNS rebinding has no effect. Hosts that the setting
-`allowed_hosts` names are not checked.
+`allowed_hosts` names are not checked. With a proxy the checks are the same, but a name that this machine cannot resolve
+is left to the proxy, which in a closed network is the only one that can; the proxy gets the name and resolves it again.
 
 The ranges of public addresses follow IANA's registries of special-purpose addresses and are written out here, because
 `is_global` of the standard library differs between Python releases and is wrong for several ranges. Doubtful addresses
@@ -164,6 +165,8 @@ def parse_numeric_host(host: str) -> ipaddress.IPv4Address | None:
 PORTS = {"http": 80, "https": 443}
 """The schemes and their ports; requests to public hosts use no other port."""
 
+_WAIT_S = 10.0
+_SHORT_WAIT_S = 3.0  # behind a proxy, where a resolver that knows no public names may be silent
 _MAX_URL_CHARS = 4000
 _MAX_HOST_CHARS = 253
 _LAST_PORT = 65_535
@@ -185,7 +188,7 @@ class Resolver(Protocol):
 class SystemResolver:
     """The system's resolver."""
 
-    timeout_s: float = 10.0
+    timeout_s: float = _WAIT_S
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """Return the IPv4 and IPv6 addresses without duplicates."""
@@ -204,7 +207,7 @@ class RequestTarget:
     Attributes:
         scheme: `http` or `https`.
         host: Name or address in lower case ASCII, for the Host header and the certificate.
-        addresses: The checked addresses to connect to, in order.
+        addresses: The checked addresses to connect to, in order; empty for a name that only a proxy can resolve.
     """
 
     scheme: str
@@ -218,6 +221,11 @@ class RequestTarget:
         """Host and port for the Host header; the scheme's default port is omitted."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def is_public(self) -> bool:
+        """Whether no address is of a local network or of this machine."""
+        return not any(map(address_problem, self.addresses))
 
     @property
     def url(self) -> str:
@@ -239,11 +247,15 @@ class RequestGuard:
     Args:
         allowed_hosts: Hosts that need not be public, as `host` (any port) or `host:port`, IPv6 addresses in brackets.
         resolver: Resolver of host names; None for the system's.
+        proxy: The address of the proxy for requests to public hosts; None for none.
 
     Errors: `UsageError` for an invalid entry in `allowed_hosts`.
     """
 
-    def __init__(self, allowed_hosts: Iterable[str] = (), resolver: Resolver | None = None) -> None:
+    def __init__(
+        self, allowed_hosts: Iterable[str] = (), resolver: Resolver | None = None, proxy: str | None = None
+    ) -> None:
+        self.proxy = proxy
         self._allowed: set[tuple[str, int | None]] = set()
         for entry in allowed_hosts:
             match = _NETLOC.fullmatch(entry.strip().lower())
@@ -256,7 +268,7 @@ class RequestGuard:
                     f"allowed_hosts has {entry!r}, which is not a host. {error} Write it as 'wiki.example.org', "
                     "'wiki.example.org:8080', '10.0.0.7' or '[fd00::7]'."
                 ) from None
-        self._resolver = resolver or SystemResolver()
+        self._resolver = resolver or SystemResolver(_SHORT_WAIT_S if proxy else _WAIT_S)
 
     def check_text(self, url: str) -> None:
         """Check scheme, host and port of an address without resolving the host.
@@ -287,10 +299,11 @@ class RequestGuard:
                 answers = await self._resolver.resolve(name, port)
                 addresses = tuple(ipaddress.ip_address(answer) for answer in answers)
             except TimeoutError:
-                raise ToolError(f"The name {name} could not be resolved in time. Try again later.") from None
+                if self.proxy is None:
+                    raise ToolError(f"The name {name} could not be resolved in time. Try again later.") from None
             except (OSError, ValueError):
                 addresses = ()
-            if not addresses:
+            if not addresses and self.proxy is None:
                 raise ToolError(f"The host {name} was not found. Check how the address is spelled.")
         if not self._is_allowed(name, port):
             _check_addresses(name, addresses)
@@ -319,9 +332,7 @@ def _parse(url: str) -> tuple[str, _Host, int, str]:
     except ValueError as error:
         raise ToolError(f"The address {_display(url)} cannot be read: {error}.") from None
     if parts.scheme not in PORTS:
-        raise ToolError(
-            f"The address {_display(url)} does not begin with http:// or https://. Only these can be fetched."
-        )
+        raise ToolError(f"The address {_display(url)} does not begin with http:// or https://. Only these are fetched.")
     if "@" in parts.netloc:
         raise ToolError("The address has a user name or password before its host. Pass it without them.")
     match = _NETLOC.fullmatch(parts.netloc.lower())

@@ -2,7 +2,7 @@
 
 The library is httpcore (`httpcore2` in later releases of `openai`), which every `openai` release installs. Its public
 network backend lets us connect to the checked addresses, and it neither follows redirects, decompresses bodies nor
-reads proxy settings.
+reads proxy settings. Through a proxy go requests to public hosts only, each after its check.
 
 Bodies are decompressed piece by piece up to the size limit, since a few kilobytes may expand to gigabytes.
 """
@@ -19,9 +19,10 @@ from email.message import Message
 from http import HTTPStatus
 from types import ModuleType
 from typing import Any, Protocol
-from urllib.parse import urljoin
+from urllib.parse import unquote, urljoin, urlsplit
 
 from artifactflow_nb.errors import ToolError
+from artifactflow_nb.models.openai.errors import public_url
 from artifactflow_nb.tools.threads import run_with_timeout
 from artifactflow_nb.tools.web.guard import Address, RequestGuard, RequestTarget
 
@@ -150,6 +151,8 @@ def decoding_errors() -> tuple[type[Exception], ...]:
 USER_AGENT = "artifactflow-nb (research workbench; a person asked for this page)"
 """User agent of all requests."""
 
+_PROXY_ERRORS = frozenset({407, 502, 503, 504})
+_PROXY = "The person can check the setting proxy."
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_ADDRESSES = 4  # tried for each host
 _ERROR_BYTES = 65_536  # limit of the body of an error response
@@ -259,9 +262,11 @@ class HttpClient:
                 raise ToolError(f"{previous.url} redirects from https to http ({target.url}), which is not followed.")
             try:
                 response = await self._exchange(core, target, request)
-            except (core.NetworkError, core.ProtocolError, core.TimeoutException, OSError) as error:
+            except (core.NetworkError, core.ProtocolError, core.ProxyError, core.TimeoutException, OSError) as error:
                 reason = str(error) or type(error).__name__
-                if "CERTIFICATE" in reason.upper():
+                if proxy := self._proxy_for(target):
+                    problem = f"{target.url} was not reached through the proxy {public_url(proxy)}: {reason}. {_PROXY}"
+                elif "CERTIFICATE" in reason.upper():
                     problem = f"{target.url} has a certificate that is not trusted: {reason}. Try another source."
                 elif "Timeout" in type(error).__name__:
                     problem = f"{target.url} did not answer in time. Try another source."
@@ -272,18 +277,20 @@ class HttpClient:
             except decoding_errors():
                 raise ToolError(f"The answer of {target.url} is encoded in a way that cannot be read.") from None
             if isinstance(response, HttpResponse):
+                if target.scheme == "http" and response.status in _PROXY_ERRORS and (proxy := self._proxy_for(target)):
+                    raise ToolError(
+                        f"The proxy {public_url(proxy)} answered {response.reason} for {target.url}. {_PROXY}"
+                    )
                 return response
             if request.method != "GET":
-                raise ToolError(
-                    f"{target.url} redirects its {request.method} requests to {response}; check the address."
-                )
+                raise ToolError(f"{target.url} redirects {request.method} requests to {response}; check the address.")
             url, previous = urljoin(target.url, response), target
         raise ToolError(f"{request.url} has more than {self.limits.max_redirects} redirects. Try another source.")
 
     async def _exchange(self, core: Any, target: RequestTarget, request: HttpRequest) -> HttpResponse | str:
         """Return the response of a target, or the location to which it redirects.
 
-        The connection goes to a checked address, and the certificate must match the host name.
+        The connection goes to a checked address or to the proxy, and the certificate must match the host name.
         """
         if target.scheme == "https" and self._ssl is None:
             # In a thread, because loading the system's certificates blocks.
@@ -305,9 +312,15 @@ class HttpClient:
             request.method, url, headers=list(headers.items()), content=request.body, extensions={"timeout": timeouts}
         )
         context = self._ssl if target.scheme == "https" else None
-        async with core.AsyncHTTPConnection(
-            origin=url.origin, ssl_context=context, network_backend=backend
-        ) as connection:
+        if proxy := self._proxy_for(target):
+            parts = urlsplit(proxy)
+            login = (unquote(parts.username or "").encode(), unquote(parts.password or "").encode())
+            route = core.AsyncHTTPProxy(
+                public_url(proxy), proxy_auth=login if any(login) else None, ssl_context=context
+            )
+        else:
+            route = core.AsyncHTTPConnection(origin=url.origin, ssl_context=context, network_backend=backend)
+        async with route as connection:
             response = await connection.handle_async_request(sent)
             if response.status in _REDIRECTS and (location := _header(response, "location")):
                 return location.strip().replace(" ", "%20")
@@ -323,6 +336,10 @@ class HttpClient:
             charset = str(content_type.get_param("charset") or "")
             headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in response.headers}
             return HttpResponse(target.url, response.status, media_type, charset, body, truncated, headers)
+
+    def _proxy_for(self, target: RequestTarget) -> str | None:
+        """Return the proxy for a target; None for an allowed host of a local network, to which no proxy leads."""
+        return self._guard.proxy if target.is_public else None
 
     async def _body(self, response: Any, max_bytes: int) -> tuple[bytes, bool]:
         """Return the decompressed body up to the limits, and whether it is incomplete."""

@@ -34,13 +34,14 @@ class SearxngSearch:
     Args:
         base_url: The server's address, as `http://localhost:8888`.
         limits: Limits of one search.
+        proxy: The address of the proxy for a server that is public; None for none.
 
     Errors: `UsageError` for an invalid address.
     """
 
-    def __init__(self, base_url: str, *, limits: HttpLimits = SEARCH_LIMITS) -> None:
+    def __init__(self, base_url: str, *, limits: HttpLimits = SEARCH_LIMITS, proxy: str | None = None) -> None:
         self._base_url, host = _split_base_url(base_url)
-        self._client = HttpClient(RequestGuard((host,)), limits)
+        self._client = HttpClient(RequestGuard((host,), proxy=proxy), limits)
 
     def __repr__(self) -> str:
         return f"SearxngSearch({self._base_url!r})"
@@ -78,12 +79,12 @@ class TavilySearch:
     Errors: `UsageError` for an invalid key or address.
     """
 
-    def __init__(self, api_key: str, *, base_url: str = TAVILY_URL) -> None:
+    def __init__(self, api_key: str, *, base_url: str = TAVILY_URL, proxy: str | None = None) -> None:
         if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
             raise UsageError("The Tavily key is empty or contains characters that a key cannot contain. Copy it again.")
         self._key = api_key
         self._base_url, host = _split_base_url(base_url)
-        self._client = HttpClient(RequestGuard((host,)), SEARCH_LIMITS)
+        self._client = HttpClient(RequestGuard((host,), proxy=proxy), SEARCH_LIMITS)
 
     def __repr__(self) -> str:
         return f"TavilySearch({MASK!r}, base_url={self._base_url!r})"
@@ -123,9 +124,13 @@ class DdgsSearch:
     Args:
         client: A `ddgs.DDGS` or a substitute; None for a new one.
         timeout_s: Seconds for one search.
+        proxy: The address of the proxy; None for none.
     """
 
-    def __init__(self, client: TextSearch | None = None, *, timeout_s: float = _DDGS_S) -> None:
+    def __init__(
+        self, client: TextSearch | None = None, *, timeout_s: float = _DDGS_S, proxy: str | None = None
+    ) -> None:
+        self._proxy = proxy
         self._client = client
         self._timeout_s = timeout_s
 
@@ -135,7 +140,7 @@ class DdgsSearch:
     async def search(self, query: str, limit: int) -> list[SearchHit]:
         """Return the best hits."""
         try:
-            client: TextSearch = self._client or importlib.import_module("ddgs").DDGS()
+            client: TextSearch = self._client or importlib.import_module("ddgs").DDGS(proxy=self._proxy)
         except ImportError:
             raise ToolError(f"Searching with ddgs needs a library that is not installed: {INSTALL_DDGS}") from None
         try:

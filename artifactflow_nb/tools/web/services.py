@@ -19,6 +19,7 @@ from defusedxml.common import DefusedXmlException
 
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.text.format import clip_words
+from artifactflow_nb.core.works import retractions
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.sources.citations import SearchHit
 from artifactflow_nb.tools.web.guard import RequestGuard
@@ -40,10 +41,12 @@ class ServiceAccess:
     Attributes:
         key: Their key; empty without one. Never displayed.
         contact: Their e-mail address, which Crossref, OpenAlex and PubMed ask for; empty to send none.
+        proxy: The address of their proxy; None for none. Never displayed.
     """
 
     key: str = field(default="", repr=False)
     contact: str = ""
+    proxy: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class ServiceSearch:
         if service.needs_key and not self._access.key:
             raise UsageError(f"{service.label} needs a key. Pass ServiceAccess(key=...).")
         self._base_url = (base_url or service.base_url).rstrip("/")
-        self._client = HttpClient(RequestGuard((urlsplit(self._base_url).netloc,)), limits)
+        self._client = HttpClient(RequestGuard((urlsplit(self._base_url).netloc,), proxy=self._access.proxy), limits)
         self._next_at = 0.0
         self._turn: asyncio.Lock | None = None
 
@@ -253,8 +256,6 @@ def _read_crossref(body: bytes) -> list[SearchHit]:
     hits = []
     for work in json.loads(body)["message"]["items"]:
         dates = (work.get("issued") or {}).get("date-parts") or [[None]]
-        # `update-to` is on the notice of a retraction, `updated-by` on the work that it retracts.
-        changes = [*(work.get("updated-by") or ()), *(work.get("update-to") or ())]
         names = [
             " ".join(filter(None, (author.get("given"), author.get("family")))) or author.get("name", "")
             for author in work.get("author") or []
@@ -267,7 +268,7 @@ def _read_crossref(body: bytes) -> list[SearchHit]:
                 next(iter(dates[0]), None),
                 next(iter(work.get("container-title") or ()), ""),
                 work.get("abstract") or "",
-                is_retracted=any(change.get("type") in {"retraction", "withdrawal"} for change in changes),
+                is_retracted=bool(retractions(work.get("updated-by"))),
             )
         )
     return hits

@@ -87,9 +87,11 @@ class SearchScope:
 
     Attributes:
         description: The sources and engines, as a noun phrase for prompts and messages.
+        action: The action that an approval request names.
     """
 
     description: str
+    action: str = ""
 
 
 _UNKNOWN_SCOPE = SearchScope("the sources")
@@ -119,6 +121,9 @@ async def web_search(
         parts.append(write_counts(parse_query(query).spellings, await provider.word_counts(query)))
     results = [{"title": hit.title, "address": hit.address} for hit in hits]
     return ToolResult(success=True, data="\n\n".join(parts), metadata={"query": query, "results": results})
+
+
+web_search = replace(web_search, request_action=lambda ctx: ctx.services.get(SearchScope, _UNKNOWN_SCOPE).action)
 
 
 async def _auto_for_local(ctx: ToolContext, args: BaseModel) -> ToolPermission:

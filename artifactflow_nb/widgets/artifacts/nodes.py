@@ -1,23 +1,32 @@
 """Parts of the artifact panel: the list, and the title, controls, versions, text and forms of the chosen artifact."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import EnglishText, agent_label, translate
 from artifactflow_nb.core.text.diff import Layout
+from artifactflow_nb.core.text.format import translate_count
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
-from artifactflow_nb.core.text.shortened import shown_code, shown_html
+from artifactflow_nb.core.text.shortened import shown_html, shown_plain
 from artifactflow_nb.sources.citation_marks import Citations
-from artifactflow_nb.store.artifact_versions import CHANGE_LABELS, Artifact
+from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.widgets.forms.form import Field, form_node
 from artifactflow_nb.widgets.page.elements import action_attributes, button, format_buttons, status_mark, time_html
-from artifactflow_nb.widgets.page.markdown import html_to_markdown
 from artifactflow_nb.widgets.page.nodes import Node
 
-VIEW_MODES = ("rendered", "raw", "changes")
-LAYOUTS: tuple[Layout, ...] = ("inline", "side_by_side")
+VIEW_MODES: Mapping[str, EnglishText] = {"rendered": "Rendered", "raw": "Raw", "changes": "Changes"}
+LAYOUTS: Mapping[Layout, EnglishText] = {"inline": "Inline", "side_by_side": "Side by side"}
+_CHANGES: Mapping[str, EnglishText] = {
+    "create": "created by {author}",
+    "update": "changed by {author}",
+    "rewrite": "rewritten by {author}",
+    "restore": "restored by {author}",
+    "rename": "renamed by {author}",
+    "arrange": "arranged by {author}",
+    "delete": "deleted by {author}",
+}
 PAGE_SIZE = 50
 """Number of versions that are listed at first, and that each press of the button adds."""
 _EDIT_ROWS = 14
@@ -48,9 +57,7 @@ class ArtifactTexts:
         return self._render(artifact) if text is None else text
 
     def _render(self, artifact: Artifact) -> str:
-        html = shown_html(artifact.markdown, self._renderer, cite=self._citations(artifact).apply)
-        html_to_markdown(html)  # fills its cache in this thread; the saved output calls it on the loop
-        return html
+        return shown_html(artifact.markdown, self._renderer, cite=self._citations(artifact).apply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +86,15 @@ class ArtifactSelection:
         return self.history[-1]
 
 
-def heading(title: str, status: str, texts: Texts) -> Node:
+def heading(title: str, status: str) -> Node:
     """The title of the conversation, and the status of its run while that is unfinished."""
     state = ""
     if status in {"running", "waiting"}:
-        state = f"{status_mark(status, texts)} <span>{texts(f'run_is_{status}')}</span>"
+        note = translate("The run is running." if status == "running" else "The run is waiting.")
+        state = f"{status_mark(status)} <span>{note}</span>"
     return Node(
         "head",
-        f"<strong>{texts('page_artifacts')}</strong> <span class='af-arg'>{escape_with_language(title)}</span> {state}",
+        f"<strong>{translate('Artifacts')}</strong> <span class='af-arg'>{escape_with_language(title)}</span> {state}",
         css="af-art-head",
     )
 
@@ -107,12 +115,12 @@ def _item(artifact: Artifact, *, is_chosen: bool) -> str:
     )
 
 
-def title(shown: ArtifactSelection, texts: Texts, *, with_id: bool = True) -> Node:
+def title(shown: ArtifactSelection, *, with_id: bool = True) -> Node:
     """Build the title and id of the artifact, and the number, author and time of the displayed version."""
     version, earlier = shown.version, ""
     if version.version != shown.current.version:
-        earlier = f' <span class="af-art-old">{texts("earlier_version")}</span>'
-    label = version_label(version, texts)
+        earlier = f' <span class="af-art-old">{translate("an earlier version")}</span>'
+    label = version_label(version)
     name = f"<code>{escape(version.artifact_id)}</code> · " if with_id else ""
     html = (
         f'<div class="af-art-name">{escape_with_language(version.title)}</div>'
@@ -121,37 +129,44 @@ def title(shown: ArtifactSelection, texts: Texts, *, with_id: bool = True) -> No
     return Node("title", html, css="af-art-titles")
 
 
-def version_label(artifact: Artifact, texts: Texts, *, with_dates: bool = True) -> str:
+def version_label(artifact: Artifact, *, with_dates: bool = True) -> str:
     """`version 2 · changed by you · 2026-11-22 05:17 UTC`, as HTML."""
     date = f" · {time_html(artifact.created_at)}" if with_dates else ""
-    return escape(f"{texts('version', number=artifact.version)} · {update_label(artifact, texts)}") + date
+    return escape(f"{translate('version {number}', number=artifact.version)} · {update_label(artifact)}") + date
 
 
-def update_label(artifact: Artifact, texts: Texts) -> str:
+def update_label(artifact: Artifact) -> str:
     """The kind of change and its author, such as `changed by you`; unescaped."""
-    change = artifact.update_type if artifact.update_type in CHANGE_LABELS else "update"
-    return texts(f"update_{change}", author=texts.agent(artifact.created_by))
+    change = _CHANGES.get(artifact.update_type, _CHANGES["update"])
+    return translate(change, author=agent_label(artifact.created_by))
 
 
-def view_mode_buttons(shown: ArtifactSelection, texts: Texts, *, can_rename: bool = True) -> Node:
+def view_mode_buttons(shown: ArtifactSelection, *, can_rename: bool = True) -> Node:
     """The buttons for the view modes, and those to edit, rename or restore the artifact."""
-    views = [button(texts(mode), "look", pressed=shown.view_mode == mode, look=mode) for mode in VIEW_MODES]
-    changes = [button(texts("edit"), "edit_ask", css="af-primary")]
-    changes += [button(texts("rename"), "rename_ask")] if can_rename else []
+    views = [
+        button(translate(label), "look", pressed=shown.view_mode == mode, look=mode)
+        for mode, label in VIEW_MODES.items()
+    ]
+    changes = [button(translate("Edit"), "edit_ask", css="af-primary")]
+    changes += [button(translate("Rename"), "rename_ask")] if can_rename else []
     if shown.version.version != shown.current.version:  # only the current version can be edited
-        name = texts("restore_version", number=shown.version.version)
-        changes = [button(texts("restore"), "restore", css="af-primary", name=name, version=shown.version.version)]
-    html = _group(texts("view"), views) + _group(texts("change"), changes)
+        name = translate("Restore version {number} as the newest", number=shown.version.version)
+        changes = [button(translate("Restore"), "restore", css="af-primary", name=name, version=shown.version.version)]
+    html = _group(translate("View"), views) + _group(translate("Change"), changes)
     return Node("looks", html, "controls", "af-controls af-art-controls")
 
 
-def download_buttons(texts: Texts, *, has_cells: bool = True) -> Node:
+def download_buttons(*, has_cells: bool = True) -> Node:
     """The buttons to copy the text, to download it in each export format and, in a notebook, to insert it as a cell."""
-    copies = [button(texts("page_copy"), "copy", name=texts("copy_text"))]
-    copies += [button(texts("copy_to_cell"), "cell", name=texts("copy_to_cell_below"))] if has_cells else []
-    label = texts("download")
-    downloads = [f"<span>{label}</span>", *format_buttons("download", texts)]
-    html = _group(texts("page_copy"), copies) + _group(label, downloads)
+    copies = [button(translate("Copy"), "copy", name=translate("Copy the text"))]
+    copies += (
+        [button(translate("Copy to a cell"), "cell", name=translate("Copy to a cell below this one"))]
+        if has_cells
+        else []
+    )
+    label = translate("Download")
+    downloads = [f"<span>{label}</span>", *format_buttons("download")]
+    html = _group(translate("Copy"), copies) + _group(label, downloads)
     return Node("taking", html, "controls", "af-controls af-art-controls af-art-taking")
 
 
@@ -160,12 +175,7 @@ def _group(label: str, buttons: Sequence[str]) -> str:
 
 
 def versions(
-    history: Sequence[Artifact],
-    shown: ArtifactSelection | None,
-    texts: Texts,
-    *,
-    key: str = "versions",
-    with_dates: bool = True,
+    history: Sequence[Artifact], shown: ArtifactSelection | None, *, key: str = "versions", with_dates: bool = True
 ) -> Node:
     """The versions of a history, in which the current one is the last; the newest first.
 
@@ -180,94 +190,145 @@ def versions(
         if shown is not None:
             shown_number = shown.version.version
             is_shown = number == shown_number
-            buttons = button(
-                texts("page_show"), "show", pressed=is_shown, name=texts("show_version", number=number), version=number
-            )
+            name = translate("Show version {number}", number=number)
+            buttons = button(translate("Show"), "show", pressed=is_shown, name=name, version=number)
             if not is_shown:
-                name = texts("compare_versions", before=number, after=shown_number)
-                buttons += button(texts("compare"), "compare", name=name, before=number, after=shown_number)
+                name = translate("Compare version {before} with version {after}", before=number, after=shown_number)
+                buttons += button(translate("Compare"), "compare", name=name, before=number, after=shown_number)
             buttons = f"<td>{buttons}</td>"
-        label = f'<th scope="row">{texts("short_version", number=number)}</th>'
-        rows.append(f"<tr>{label}<td>{escape(update_label(version, texts))}</td>{date}{buttons}</tr>")
+        label = f'<th scope="row">{translate("v{number}", number=number)}</th>'
+        rows.append(f"<tr>{label}<td>{escape(update_label(version))}</td>{date}{buttons}</tr>")
     hidden = len(history) - n_listed
-    label = texts("show_earlier", n=min(hidden, PAGE_SIZE), versions=texts.count(hidden, "n_earlier_versions"))
+    earlier = translate_count(hidden, "earlier version")
+    label = translate("Show {n} of {versions}", n=min(hidden, PAGE_SIZE), versions=earlier)
     more = f'<p class="af-controls">{button(label, "older")}</p>' if hidden > 0 else ""
     table = f'<table class="af-table"><tbody>{"".join(rows)}</tbody></table>'
     content = Node(f"{key}-table", f"{table}{more}", css="af-art-table")
     if shown is None:  # without buttons, the box itself must be reachable by keyboard
-        content = Node(f"{key}-table", scroll_box(table, "af-art-table", texts("versions")))
-    label = texts.count(len(history), "n_versions")
+        content = Node(f"{key}-table", scroll_box(table, "af-art-table", translate("Versions")))
+    label = translate_count(len(history), "version")
     if len(history) < history[-1].version:  # the other versions are on other branches
-        label = texts("on_this_branch", versions=label)
+        label = translate("{versions} on this branch", versions=label)
     return Node(key, label, "fold", "af-art-versions", children=(content,))
 
 
-def comparison_controls(shown: ArtifactSelection, texts: Texts) -> tuple[Node, ...]:
+def comparison_controls(shown: ArtifactSelection) -> tuple[Node, ...]:
     """The form to choose the two versions to compare, and the buttons for the layout of the changes."""
     if len(shown.history) < 2:  # noqa: PLR2004 - there is nothing to choose
-        return (_layouts(shown, texts),)
-    names = tuple(version_name(version, texts) for version in shown.history)
-    first = texts("version_before")
-    before, after = version_name(shown.before, texts) if shown.before else first, version_name(shown.version, texts)
+        return (_layouts(shown),)
+    names = tuple(version_name(version) for version in shown.history)
+    first = translate("the version before it")
+    before, after = version_name(shown.before) if shown.before else first, version_name(shown.version)
     fields = [
-        Field("before", "choice", before, label=texts("from"), choices=(first, *names), keep=True),
-        Field("after", "choice", after, label=texts("to"), choices=names, keep=True),
+        Field("before", "choice", before, label=translate("From"), choices=(first, *names), keep=True),
+        Field("after", "choice", after, label=translate("To"), choices=names, keep=True),
     ]
-    label = texts("versions_to_compare")
-    form = form_node("comparing", "compare_form", texts("compare"), label, fields, css="af-art-comparing")
-    return form, _layouts(shown, texts)
+    label = translate("Versions to compare")
+    form = form_node("comparing", "compare_form", translate("Compare"), label, fields, css="af-art-comparing")
+    return form, _layouts(shown)
 
 
-def version_name(version: Artifact, texts: Texts) -> str:
+def version_name(version: Artifact) -> str:
     """The name of a version in the comparison form; `act_compare_form` maps it back to the number."""
-    return texts("version_name", number=version.version, update=update_label(version, texts))
+    return translate("v{number}, {update}", number=version.version, update=update_label(version))
 
 
-def _layouts(shown: ArtifactSelection, texts: Texts) -> Node:
-    buttons = [button(texts(name), "layout", pressed=shown.layout == name, layout=name) for name in LAYOUTS]
-    return Node("layouts", _group(texts("layout_of_changes"), buttons), "controls", "af-controls af-art-controls")
+def _layouts(shown: ArtifactSelection) -> Node:
+    buttons = [
+        button(translate(label), "layout", pressed=shown.layout == name, layout=name) for name, label in LAYOUTS.items()
+    ]
+    html = _group(translate("Layout of the changes"), buttons)
+    return Node("layouts", html, "controls", "af-controls af-art-controls")
 
 
-def text_html(version: Artifact, view_mode: str, rendered: ArtifactTexts, texts: Texts) -> str:
+def text_html(version: Artifact, view_mode: str, rendered: ArtifactTexts) -> str:
     """The text of a version, rendered or raw."""
     if view_mode == "raw":
-        text = shown_code(version.content)
-        return f'<pre class="af-art-raw" tabindex="0" aria-label="{texts("raw_text")}">{text}</pre>'
-    return rendered.html(version) or f'<p class="af-quiet">{texts("is_empty")}</p>'
+        text = escape(shown_plain(version.content))
+        return f'<pre class="af-art-raw" tabindex="0" aria-label="{translate("The text as it is stored")}">{text}</pre>'
+    return rendered.html(version) or f'<p class="af-quiet">{translate("It is empty.")}</p>'
 
 
-def edit_form(base: Artifact, texts: Texts) -> Node:
+def edit_form(base: Artifact) -> Node:
     """The form to edit the whole text; the panel builds it once per edit, so that no input is lost."""
-    label = texts("text_of_version", number=base.version)
+    label = translate("Text of version {number}", number=base.version)
     field = Field(
         "text", "multiline", base.content, label=label, rows=_EDIT_ROWS, autofocus=True, monospace=True, keep=True
     )
-    return _form("edit", texts("save_version"), texts("edit_named", name=base.title), base, field, texts)
+    return _form("edit", translate("Save as a new version"), translate("Edit {name}", name=base.title), base, field)
 
 
-def rename_form(base: Artifact, texts: Texts) -> Node:
+def rename_form(base: Artifact) -> Node:
     """The form to change the title."""
-    field = Field("title", "text", base.title, label=texts("title"), autofocus=True, keep=True)
-    return _form("rename", texts("rename"), texts("rename_named", name=base.title), base, field, texts)
+    field = Field("title", "text", base.title, label=translate("Title"), autofocus=True, keep=True)
+    return _form("rename", translate("Rename"), translate("Rename {name}", name=base.title), base, field)
 
 
-def _form(act: str, submit: str, label: str, base: Artifact, field: Field, texts: Texts) -> Node:
-    args, cancel = {"artifact": base.artifact_id}, {"cancel": texts("cancel"), "cancelAct": "dismiss"}
+def _form(act: str, submit: str, label: str, base: Artifact, field: Field) -> Node:
+    args, cancel = {"artifact": base.artifact_id}, {"cancel": translate("Cancel"), "cancelAct": "dismiss"}
     return form_node(f"{act}-{base.version}", act, submit, label, [field], css="af-art-form", args=args, cancel=cancel)
 
 
-def inactive_branch_note(texts: Texts) -> Node:
+def inactive_branch_note() -> Node:
     """The note that the branch on which the edit began is no longer the active one."""
-    return Node("elsewhere", f'<p role="alert">{texts("other_branch")}</p>', css="af-art-between")
-
-
-def conflict_note(base: Artifact, newest: Artifact, texts: Texts) -> Node:
-    """The note that another version was written during the edit, with buttons to see it or to save on top of it."""
-    author = texts.agent(newest.created_by)
-    note = escape(texts("version_meanwhile", number=newest.version, author=author))
-    buttons = button(texts("show_its_changes"), "compare", before=base.version, after=newest.version) + button(
-        texts("save_on_top"), "rebase", version=newest.version
+    note = translate(
+        "Another branch of the conversation was activated meanwhile. Your edit will be saved on its own branch; "
+        "then the active branch is shown."
     )
-    return Node(
-        "between", f'<p role="alert">{note}</p><div class="af-controls">{buttons}</div>', "controls", "af-art-between"
+    return Node("elsewhere", f'<p role="alert">{note}</p>', css="af-art-between")
+
+
+def conflict_note(base: Artifact, newest: Artifact) -> Node:
+    """The note that another version was written during the edit, with buttons to see it or to save on top of it."""
+    note = translate(
+        "Version {number} by {author} was written meanwhile: your edit would undo it. "
+        "See its changes, or save your edit on top of it.",
+        number=newest.version,
+        author=agent_label(newest.created_by),
+    )
+    buttons = button(translate("Show its changes"), "compare", before=base.version, after=newest.version)
+    buttons += button(translate("Save mine on top"), "rebase", version=newest.version)
+    html = f'<p role="alert">{escape(note)}</p><div class="af-controls">{buttons}</div>'
+    return Node("between", html, "controls", "af-art-between")
+
+
+def saved_artifacts(
+    title: str,
+    histories: Mapping[str, Sequence[Artifact]],
+    chosen: ArtifactSelection | None,
+    changes: str,
+    rendered: ArtifactTexts,
+    *,
+    with_dates: bool,
+) -> tuple[Node, ...]:
+    """Build the nodes of the saved output; without dates the output of equal runs is equal.
+
+    `histories` are the versions of each artifact, the current one last, and `changes` the displayed difference as HTML.
+    """
+    lines, folds = [], []
+    for artifact_id, history in histories.items():
+        is_chosen = chosen is not None and chosen.version.artifact_id == artifact_id
+        version = chosen.version if chosen is not None and is_chosen else history[-1]
+        lines.append(f"  {artifact_id} v{version.version}: {version.title}")
+        text = artifact_text(f"of-{artifact_id}", version, rendered, with_dates=with_dates)
+        difference = [Node(f"of-{artifact_id}-changes", changes)] if changes and is_chosen else []
+        table = versions(history, None, key=f"of-{artifact_id}-versions", with_dates=with_dates)
+        html = (
+            f'<span class="af-title">{escape_with_language(version.title)}</span> '
+            f'<span class="af-out"><code>{escape(artifact_id)}</code> v{version.version}</span>'
+        )
+        children = (*text, *difference, table)
+        folds.append(Node(f"of-{artifact_id}", html, "fold", "af-artifact", is_chosen, children=children))
+    first = translate("Artifacts: {title}", title=title) if title else translate("Artifacts")
+    plain = "\n".join([first, *(lines or [f"  {translate('No artifacts yet.')}"])])
+    head = f"<strong>{translate('Artifacts')}</strong> {escape_with_language(title)}"
+    nothing = [] if folds else [Node("nothing", f"<p>{translate('No artifacts yet.')}</p>", css="af-quiet")]
+    return (Node("head", head, css="af-art-head", text=plain), *folds, *nothing)
+
+
+def artifact_text(key: str, version: Artifact, rendered: ArtifactTexts, *, with_dates: bool) -> tuple[Node, Node]:
+    """The origin of a version and its rendered text."""
+    return (
+        Node(f"{key}-origin", version_label(version, with_dates=with_dates), css="af-quiet"),
+        Node(f"{key}-text", text_html(version, "rendered", rendered), css="af-md af-page"),
     )

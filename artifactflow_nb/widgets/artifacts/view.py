@@ -16,7 +16,7 @@ from collections.abc import Collection, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
-from artifactflow_nb.core.language import texts_in
+from artifactflow_nb.core.language import EnglishText, agent_label, translate
 from artifactflow_nb.core.text.diff import Layout, diff_html
 from artifactflow_nb.core.text.markdown import safe_markdown
 from artifactflow_nb.engine.cited_sources import artifact_evidence
@@ -26,8 +26,7 @@ from artifactflow_nb.export.document import artifact_document
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.conversations import Conversation, load_message_tree
-from artifactflow_nb.store.jobs import UNFINISHED_STATUSES
-from artifactflow_nb.store.runs import SHORT_ID_CHARS
+from artifactflow_nb.store.runs import RUNNING, SHORT_ID_CHARS, WAITING
 from artifactflow_nb.widgets.artifacts import nodes as artifact_nodes
 from artifactflow_nb.widgets.artifacts.nodes import (
     LAYOUTS,
@@ -35,9 +34,9 @@ from artifactflow_nb.widgets.artifacts.nodes import (
     VIEW_MODES,
     ArtifactSelection,
     ArtifactTexts,
+    saved_artifacts,
     version_name,
 )
-from artifactflow_nb.widgets.artifacts.saved import saved_artifacts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.cited_page import stored_citations
@@ -57,6 +56,7 @@ class ArtifactPanel(PolledView):
         has_cells: Whether the page is a notebook, into whose cells a text can be copied.
     """
 
+    label: EnglishText = "Artifacts"
     css = "af-artifacts"
 
     def __init__(
@@ -71,8 +71,6 @@ class ArtifactPanel(PolledView):
     ) -> None:
         super().__init__(thread.engine)
         self._single_id = artifact_id
-        self.texts = texts_in(thread.engine.settings.language)
-        self.label = self.texts("page_artifacts")
         self._conversation_id = conversation_id
         self._fixed_message_id = message_id
         self._message_id = message_id
@@ -92,7 +90,7 @@ class ArtifactPanel(PolledView):
         self._base: Artifact | None = None  # the version that the form edits
         self._is_branch_inactive = False  # whether another branch became active during an edit
         self._announcement = ""
-        self._rendered_texts = ArtifactTexts(partial(stored_citations, self._engine.database.path, self.texts))
+        self._rendered_texts = ArtifactTexts(partial(stored_citations, self._engine.database.path))
         self._load_lock = asyncio.Lock()
 
     @property
@@ -116,9 +114,11 @@ class ArtifactPanel(PolledView):
         await self.load()
         for name, history in self._histories.items():
             if before.get(name) != history[-1]:
-                version, author = history[-1], self.texts.agent(history[-1].created_by)
+                version, author = history[-1], agent_label(history[-1].created_by)
                 title, number = version.title if self._single_id else name, version.version
-                self._announcement = self.texts("version_written", name=title, version=number, author=author)
+                self._announcement = translate(
+                    "{name}: version {version} by {author}.", name=title, version=number, author=author
+                )
         self.screen.refresh()
         self.screen.save_soon()
 
@@ -135,7 +135,7 @@ class ArtifactPanel(PolledView):
                     if self._message_id is not None:
                         message = await self._engine.conversations.message(self._message_id)
                         self._status = message.status
-                        run_id = message.run_id if message.status in UNFINISHED_STATUSES else None
+                        run_id = message.run_id if message.status in {RUNNING, WAITING} else None
                         await self._run_listener.listen_to(self._engine.controller, run_id)
                     self._histories = await self._engine.artifacts.histories(key, message_id=self._message_id)
             except NotFound:  # the conversation or the branch was deleted
@@ -195,12 +195,11 @@ class ArtifactPanel(PolledView):
         if shown is not None and shown.view_mode == "changes":
             before, after = shown.before, shown.version
             old, new = before.content if before else "", after.content
-            name = self.texts("short_version", number=before.version) if before else self.texts("nothing")
-            names = name, self.texts("short_version", number=after.version)
-            layout, words = shown.layout, self.texts.difference
-            html = await asyncio.to_thread(diff_html, old, new, layout=layout, names=names, words=words)
+            name = translate("v{number}", number=before.version) if before else translate("nothing")
+            names = name, translate("v{number}", number=after.version)
+            html = await asyncio.to_thread(diff_html, old, new, layout=shown.layout, names=names)
         elif shown is not None:
-            html = artifact_nodes.text_html(shown.version, shown.view_mode, self._rendered_texts, self.texts)
+            html = artifact_nodes.text_html(shown.version, shown.view_mode, self._rendered_texts)
         if shown == self._shown:  # else the action that changed the selection renders it
             self._html = html
 
@@ -208,10 +207,10 @@ class ArtifactPanel(PolledView):
 
     def nodes(self) -> tuple[Node, ...]:
         """The list, and next to it the chosen artifact."""
-        head = artifact_nodes.heading(self._title, self._status, self.texts)
+        head = artifact_nodes.heading(self._title, self._status)
         shown = self._shown
         if shown is None:
-            return (head, Node("nothing", f"<p>{self.texts('no_artifacts')}</p>", css="af-quiet"))
+            return (head, Node("nothing", f"<p>{translate('No artifacts yet.')}</p>", css="af-quiet"))
         if self._single_id:
             return tuple(self._detail(shown))
         current = [history[-1] for history in self._histories.values()]
@@ -221,21 +220,20 @@ class ArtifactPanel(PolledView):
         return (head, Node("both", kind="box", css="af-art-both", children=(artifacts, detail)))
 
     def _detail(self, shown: ArtifactSelection) -> list[Node]:
-        texts = self.texts
         nodes = [
-            artifact_nodes.title(shown, texts, with_id=not self._single_id),
-            artifact_nodes.view_mode_buttons(shown, texts, can_rename=not self._single_id),
-            artifact_nodes.download_buttons(texts, has_cells=self._has_cells),
-            artifact_nodes.versions(shown.history, shown, texts),
+            artifact_nodes.title(shown, with_id=not self._single_id),
+            artifact_nodes.view_mode_buttons(shown, can_rename=not self._single_id),
+            artifact_nodes.download_buttons(has_cells=self._has_cells),
+            artifact_nodes.versions(shown.history, shown),
         ]
         if self._form is not None and self._base is not None:
             if self._is_branch_inactive:
-                nodes.append(artifact_nodes.inactive_branch_note(texts))
+                nodes.append(artifact_nodes.inactive_branch_note())
             if shown.current.version != self._base.version:
-                nodes.append(artifact_nodes.conflict_note(self._base, shown.current, texts))
+                nodes.append(artifact_nodes.conflict_note(self._base, shown.current))
             nodes.append(self._form)
         if shown.view_mode == "changes":
-            nodes += artifact_nodes.comparison_controls(shown, texts)
+            nodes += artifact_nodes.comparison_controls(shown)
         css = {"rendered": "af-md af-page af-art-text"}.get(shown.view_mode, "af-art-text")
         css += " af-art-frames" * self._has_cells  # the page adds a button to its tables, for `act_table`
         # A key per view mode: the page takes the text for another element and does not patch rendered into raw text.
@@ -246,13 +244,7 @@ class ArtifactPanel(PolledView):
         """All artifacts, readable without a kernel."""
         changes = self._html if self._view_mode == "changes" else ""
         return saved_artifacts(
-            self._title,
-            self._histories,
-            self._shown,
-            changes,
-            self._rendered_texts,
-            self.texts,
-            with_dates=self._with_dates,
+            self._title, self._histories, self._shown, changes, self._rendered_texts, with_dates=self._with_dates
         )
 
     def announcement(self) -> str:
@@ -264,7 +256,7 @@ class ArtifactPanel(PolledView):
     async def act_choose(self, act: PageAction) -> None:
         """Show another artifact; `UsageError` during an edit."""
         if self._form is not None:
-            raise UsageError(self.texts("editing"))
+            raise UsageError(translate("You are editing. Save or cancel that first."))
         self._chosen = str(act.args["artifact"])
         self._show_current_version()
         self._ensure_choice()
@@ -298,9 +290,7 @@ class ArtifactPanel(PolledView):
 
     async def act_compare_form(self, act: PageAction) -> None:
         """Show the changes between the two versions that were chosen in the form."""
-        numbers = {
-            version_name(version, self.texts): version.version for version in self._histories.get(self._chosen, ())
-        }
+        numbers = {version_name(version): version.version for version in self._histories.get(self._chosen, ())}
         values = act.args["values"]
         self._before = numbers.get(values["before"])
         self._number = self._number_of(numbers.get(values["after"]))
@@ -320,12 +310,12 @@ class ArtifactPanel(PolledView):
     async def act_edit_ask(self, _act: PageAction) -> None:
         """Open the form for the text."""
         if (shown := self._shown) is not None:
-            self._base, self._form = shown.current, artifact_nodes.edit_form(shown.current, self.texts)
+            self._base, self._form = shown.current, artifact_nodes.edit_form(shown.current)
 
     async def act_rename_ask(self, _act: PageAction) -> None:
         """Open the form for the title."""
         if (shown := self._shown) is not None:
-            self._base, self._form = shown.current, artifact_nodes.rename_form(shown.current, self.texts)
+            self._base, self._form = shown.current, artifact_nodes.rename_form(shown.current)
 
     async def act_dismiss(self, _act: PageAction) -> None:
         """Close the form without a change, and return to the active branch."""
@@ -338,7 +328,7 @@ class ArtifactPanel(PolledView):
         base, text = await self._edited_version(), str(act.args["values"]["text"])
         if text == base.content:
             await self.act_dismiss(act)
-            return self.texts("unchanged")
+            return translate("Nothing was changed.")
         store = self._engine.artifacts
         return await self._write(
             store.revise(self._authorship, base.artifact_id, text, update_type="update", expected_version=base.version)
@@ -354,7 +344,7 @@ class ArtifactPanel(PolledView):
         """Write a version with the text of an earlier one."""
         shown = self._shown
         if shown is None:
-            raise NotFound(self.texts("artifact_missing"))
+            raise NotFound(translate("This artifact was deleted meanwhile. Choose another one."))
         current, number = shown.current, int(act.args["version"])
         store = self._engine.artifacts
         return await self._write(
@@ -366,7 +356,7 @@ class ArtifactPanel(PolledView):
         shown = self._shown
         if shown is not None and shown.current.version == act.args["version"]:
             self._base = shown.current
-        return self.texts("now_save")
+        return translate("Now save: yours becomes the version after it.")
 
     async def _edited_version(self) -> Artifact:
         """The version that the form edits; `UsageError` if the form was closed.
@@ -375,7 +365,7 @@ class ArtifactPanel(PolledView):
         """
         await self.load()
         if self._base is None or self._form is None:
-            raise UsageError(self.texts("form_closed"))
+            raise UsageError(translate("This form is closed. Open it again."))
         return self._base
 
     @property
@@ -389,11 +379,15 @@ class ArtifactPanel(PolledView):
         except Conflict:
             await self.load()  # the form stays open, below the note about the conflict
             raise
-        key = "written_on_branch" if self._is_branch_inactive else "written_as"
+        sentence: EnglishText = (
+            "Written as version {number} on the branch on which you began."
+            if self._is_branch_inactive
+            else "Written as version {number}."
+        )
         self._base, self._form, self._number, self._before = None, None, None, None
         await self.load()
         self.screen.save_soon()
-        return self.texts(key, number=version.version)
+        return translate(sentence, number=version.version)
 
     # --- actions that copy and download ----------------------------------------------------------------------------
 
@@ -416,7 +410,7 @@ class ArtifactPanel(PolledView):
         shown = self._shown
         writer = next((version.run_id for version in reversed(shown.history if shown else ()) if version.run_id), None)
         if shown is None or writer is None:  # only an artifact of a run can be named in a line
-            raise UsageError(self.texts("no_table_code"))
+            raise UsageError(translate("No run wrote this artifact, so no code can name its table. Use Copy instead."))
         artifact = f'wb.run("{writer[:SHORT_ID_CHARS]}").artifacts[{shown.version.artifact_id!r}]'
         source = f"table = {artifact}.versions[{shown.version.version}].tables[{int(act.args['index'])}]\ntable"
         self.screen.effect(act.page, "cell", source=source, cell_type="code")
@@ -427,7 +421,7 @@ class ArtifactPanel(PolledView):
             return ""
         version = self._shown.version
         evidence = await self._engine.database.read(lambda db: artifact_evidence(db, version))
-        return await self.download(act, artifact_document(version, evidence, self.texts))
+        return await self.download(act, artifact_document(version, evidence))
 
 
 def _known_choice(choices: Collection[T], value: object) -> T:

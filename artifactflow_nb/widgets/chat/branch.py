@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 
-from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import NotFound
@@ -51,7 +50,6 @@ class ChatBranch:
         self._thread = thread
         self._conversations = thread.engine.conversations
         self._runs = thread.engine.runs
-        self._texts = texts_in(thread.engine.settings.language)
         self._on_change = on_change
         self._with_metrics = with_metrics
         self._make_client = make_client
@@ -96,7 +94,7 @@ class ChatBranch:
         run = None if message.run_id is None else self._make_client(self._thread, await self._runs.get(message.run_id))
         # In a whole branch the composer has the button that stops the answer.
         options = {"with_metrics": self._with_metrics, "with_stop": self.single_message_id is not None}
-        turn = ChatTurn(message, run, self._on_change, self._texts, **options)
+        turn = ChatTurn(message, run, self._on_change, **options)
         if is_running:
             await turn.follow()
         elif message.run_id is not None:

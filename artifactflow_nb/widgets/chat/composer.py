@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from artifactflow_nb.core.language import Texts, texts_in
+from artifactflow_nb.core.language import EnglishText, translate, translate_list
 from artifactflow_nb.core.runs import DEPTHS
 from artifactflow_nb.core.text.chinese import CJK_RUN
-from artifactflow_nb.core.text.format import clip
+from artifactflow_nb.core.text.format import clip, translate_count
 from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import NotFound, UsageError
@@ -24,7 +24,14 @@ from artifactflow_nb.widgets.forms.form import Field
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 
-COMMANDS = ("new", "retry", "stop", "conversations", "export")
+COMMANDS: Mapping[str, EnglishText] = {
+    "new": "Begin a new conversation",
+    "retry": "Ask the last question again",
+    "stop": "Stop the running answer",
+    "conversations": "List the conversations",
+    "export": "Download this branch",
+}
+_DEPTHS: Mapping[str, EnglishText] = {"quick": "quick", "standard": "standard", "deep": "deep"}
 """The commands that a question may consist of, after a slash; each is an action of the view."""
 
 MAX_FILE_BYTES = 20_000_000
@@ -89,7 +96,6 @@ class Composer:
         can_attach: Whether files can be attached.
     """
 
-    texts: Texts
     model: str = ""
     models: Sequence[str] = ()
     depths: Sequence[str] = ()
@@ -110,14 +116,7 @@ class Composer:
             models = list(dict.fromkeys([first, *known, *await engine.offered_models()]))
         depths = DEPTHS if spec is not None and spec.depths else ()
         examples = await cls.load_examples(engine)
-        return cls(
-            texts_in(engine.settings.language),
-            first,
-            models if len(models) > 1 else (),
-            depths,
-            examples,
-            not is_served,
-        )
+        return cls(first, models if len(models) > 1 else (), depths, examples, not is_served)
 
     @staticmethod
     async def load_examples(engine: Engine) -> list[str]:
@@ -135,28 +134,19 @@ class Composer:
     @cached_property
     def node(self) -> Node:
         """The form of the next question, as a node."""
-        texts = self.texts
-        fields = [
-            Field(
-                "text",
-                "multiline",
-                label=texts("question"),
-                placeholder=texts("composer_hint"),
-                rows=1,
-                hide_label=True,
-            )
-        ]
-        depths = tuple(texts(f"depth_{depth}") for depth in self.depths)
+        label, hint = translate("Question"), translate("Ask. @ refers to a source, / lists commands.")
+        fields = [Field("text", "multiline", label=label, placeholder=hint, rows=1, hide_label=True)]
+        depths = tuple(translate(_DEPTHS[depth]) for depth in self.depths)
         for name, choices, names in (("model", self.models, ()), ("depth", self.depths, depths)):
             if choices:
                 value = "standard" if name == "depth" else choices[0]
-                label, known = texts("model" if name == "model" else "depth"), tuple(choices)
+                label, known = translate("Model" if name == "model" else "Depth"), tuple(choices)
                 fields.append(Field(name, "choice", value, label, known, names, hide_label=True, keep=True))
         data = {
             "act": "send",
             "args": {},
-            "submit": texts("ask"),
-            "label": texts("next_question"),
+            "submit": translate("Ask"),
+            "label": translate("The next question"),
             "draft": True,
             "enter": True,
             "completes": True,
@@ -179,11 +169,11 @@ class Composer:
         """Yield the example questions as buttons that write them into the form."""
         if self.examples:
             buttons = [button(question, "example", css="af-example", text=question) for question in self.examples]
-            html = f'<p class="af-quiet">{self.texts("about_your_sources")}</p>{"".join(buttons)}'
+            html = f'<p class="af-quiet">{translate("Questions about your sources:")}</p>{"".join(buttons)}'
             yield Node("examples", html, "controls", "af-examples")
         elif self.can_attach:
-            html = f"<p>{self.texts('attach_and_ask')}</p>"
-            yield Node("examples", html, "controls", "af-empty af-quiet")
+            hint = translate("Attach your files with the paper clip, or drop them here, and ask about them.")
+            yield Node("examples", f"<p>{hint}</p>", "controls", "af-empty af-quiet")
 
 
 def example_question(title: str, heading: str) -> str:
@@ -197,15 +187,16 @@ def example_question(title: str, heading: str) -> str:
     return f"《{title}》关于“{subject}”说了什么？" if is_chinese[0] else f"What does “{title}” say about {subject}?"
 
 
-def queue_nodes(queue: Sequence[QueuedQuestion], texts: Texts) -> Iterator[Node]:
+def queue_nodes(queue: Sequence[QueuedQuestion]) -> Iterator[Node]:
     """Yield the waiting questions, each with a button that removes it."""
     for place, queued in enumerate(queue):
-        note = queued.error or texts("asked_later")
+        note = queued.error or translate("Asked when the answer above has ended")
         html = f'<p>{escape_with_language(queued.text)}</p><p class="af-quiet">{escape_with_language(note)}</p>'
-        name = texts("remove_named", name=clip(queued.text, _LABEL_COLUMNS))
-        remove = button(texts("page_remove"), "unqueue", css="af-small", name=name, place=place)
+        name = translate("Remove: {name}", name=clip(queued.text, _LABEL_COLUMNS))
+        remove = button(translate("Remove"), "unqueue", css="af-small", name=name, place=place)
+        text = translate("Queued: {question}", question=queued.text)
         children = (
-            Node(f"queued-{place}-text", html, css="af-chat-question", text=texts("queued", question=queued.text)),
+            Node(f"queued-{place}-text", html, css="af-chat-question", text=text),
             Node(f"queued-{place}-remove", remove, "controls", "af-controls af-on-question"),
         )
         yield Node(f"queued-{place}", kind="box", css="af-mine af-queued", children=children)
@@ -217,8 +208,7 @@ async def completions(engine: Engine, mark: str, words: str, conversation_id: st
     `/` is the mark of commands, `@` of references, also to the artifacts of the conversation.
     """
     if mark == "/":
-        texts = texts_in(engine.settings.language)
-        known = [Completion(f"/{name}", f"/{name}", texts(f"command_{name}")) for name in COMMANDS]
+        known = [Completion(f"/{name}", f"/{name}", translate(text)) for name, text in COMMANDS.items()]
     else:
         known = [completion async for completion in _references(engine, conversation_id)]
     wanted = words.casefold()
@@ -229,17 +219,16 @@ async def completions(engine: Engine, mark: str, words: str, conversation_id: st
 
 async def _references(engine: Engine, conversation_id: str | None) -> Any:
     """Yield the possible references of a question, in the form in which agents' tools accept them."""
-    texts = texts_in(engine.settings.language)
     if conversation_id is not None:
         message_id = (await engine.conversations.get(conversation_id)).active_message_id
         artifacts = await engine.artifacts.list_artifacts(conversation_id, message_id=message_id)
-        if any(artifact.block_json is not None for artifact in artifacts):
-            tree = await engine.projects.tree(conversation_id, message_id)
-            for block in tree:
-                yield Completion(f"@{tree.path(block.block_id)}", block.name, texts("kind_block"))
+        for plugin in engine.plugins.values():
+            if plugin.references is not None:
+                for insert, label, kind in await plugin.references(engine, conversation_id, message_id):
+                    yield Completion(insert, label, kind)
         for artifact in artifacts:
-            if artifact.block_json is None:
-                yield Completion(artifact.artifact_id, clip(artifact.title, _LABEL_COLUMNS), texts("kind_artifact"))
+            if artifact.metadata_json is None:
+                yield Completion(artifact.artifact_id, clip(artifact.title, _LABEL_COLUMNS), translate("artifact"))
     for source in await engine.database.read(lambda db: sources_in_scope(db, engine.source_scope)):
         yield Completion(f"{SCHEME}{source.source_id}", clip(source.title, _LABEL_COLUMNS), source.source_id)
 
@@ -272,5 +261,8 @@ async def attach_files(engine: Engine, files: Any) -> str:
         added.append(name)
     if not added:
         raise NotFound("No file was attached.")
-    texts = texts_in(engine.settings.language)
-    return texts("attached", names=texts.listed(added), files=texts.count(len(added), "n_new_files"))
+    return translate(
+        "Added {names}; the next question searches {files}.",
+        names=translate_list(added),
+        files=translate_count(len(added), "new file"),
+    )

@@ -1,12 +1,12 @@
 """Usage of a conversation: context gauge, and tokens, time and cost per agent."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import EnglishText, agent_label, translate
 from artifactflow_nb.core.text.cards import Named, cell_html
-from artifactflow_nb.core.text.format import capitalized, usd
+from artifactflow_nb.core.text.format import capitalized, translate_duration, usd
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
@@ -51,38 +51,41 @@ def usage_by_agent(
     return usage
 
 
-_COLUMNS = ("agent", "model_calls", "tool_calls", "input_tokens", "output_tokens", "model_time", "cost")
+_COLUMNS: Sequence[EnglishText] = (
+    *("agent", "model calls", "tool calls", "input tokens", "output tokens", "model time", "cost"),
+)
 
 
-def metrics_table(usage_by_agent: Mapping[str, AgentUsage], texts: Texts) -> str:
+def metrics_table(usage_by_agent: Mapping[str, AgentUsage]) -> str:
     """HTML table of the usage per agent, with a total."""
     total = sum(usage_by_agent.values(), AgentUsage())
-    head = "".join(f'<th scope="col">{texts(f"column_{name}")}</th>' for name in _COLUMNS)
-    rows = "".join(_row(name, usage, texts) for name, usage in usage_by_agent.items())
+    head = "".join(f'<th scope="col">{translate(name, context="column")}</th>' for name in _COLUMNS)
+    rows = "".join(_row(name, usage) for name, usage in usage_by_agent.items())
     return (
         f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody>'
-        f"<tfoot>{_row(texts('all_agents'), total, texts)}</tfoot></table>"
+        f"<tfoot>{_row(translate('all'), total)}</tfoot></table>"
     )
 
 
-def _row(name: str, usage: AgentUsage, texts: Texts) -> str:
+def _row(name: str, usage: AgentUsage) -> str:
     counts = [usage.n_llm_calls, usage.n_tool_calls, usage.input_tokens, usage.output_tokens]
     cost = "–" if usage.cost_usd is None else usd(usage.cost_usd)
-    label = cell_html(Named(capitalized(texts.agent(name)), name))
-    cells = [*(f"{n:,}" for n in counts), texts.duration(usage.llm_ms), cost]
+    label = cell_html(Named(capitalized(agent_label(name)), name))
+    cells = [*(f"{n:,}" for n in counts), translate_duration(usage.llm_ms), cost]
     return f'<tr><th scope="row">{label}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
 
-def context_gauge(context: Mapping[str, int], texts: Texts) -> str:
+def context_gauge(context: Mapping[str, int]) -> str:
     """HTML meter of the size of the lead's last prompt; empty before the first one."""
     if not context:
         return ""
     chars, limit = context["chars"], max(context["limit_chars"], 1)
     share = min(chars / limit, 1.0)
-    text, name = texts("context_detail", chars=f"{chars:,}", limit=f"{limit:,}"), texts("context_used")
+    text = translate("context {chars} of {limit} characters", chars=f"{chars:,}", limit=f"{limit:,}")
+    name = translate("Context used")
     return (
         f'<span class="af-gauge" role="meter" aria-label="{name}" aria-valuemin="0" aria-valuemax="{limit}" '
         f'aria-valuenow="{min(chars, limit)}" aria-valuetext="{text}" title="{text}">'
         f'<span class="af-gauge-full" style="width: {share:.0%}"></span></span> '
-        f'<span class="af-gauge-text">{texts("context", share=f"{share:.0%}")}</span>'
+        f'<span class="af-gauge-text">{translate("context {share}", share=f"{share:.0%}")}</span>'
     )

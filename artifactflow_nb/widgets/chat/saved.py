@@ -7,7 +7,8 @@ The newest turn is always saved in full, earlier turns in full within `FULL_TURN
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import translate
+from artifactflow_nb.core.text.format import translate_count
 from artifactflow_nb.widgets.chat.turn import ChatTurn
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput
@@ -48,11 +49,18 @@ def _size(output: SavedOutput) -> int:
     return sum(len(text.encode("utf-8", "replace")) for text in output.values())
 
 
-def omission_notes(n_before: int, shown: Sequence[SavedTurn], texts: Texts) -> list[str]:
+def omission_notes(n_before: int, shown: Sequence[SavedTurn]) -> list[str]:
     """Write notes about the turns before the saved ones, and about shortened ones."""
     notes = []
     if n_before:
-        notes.append(texts("before_these", questions=texts.count(n_before, "n_questions")))
+        questions = translate_count(n_before, "question")
+        notes.append(translate("Before these: {questions} that are not shown here.", questions=questions))
     if n_brief := sum(not turn.is_complete for turn in shown):
-        notes.append(texts("kept_briefly", answers=texts.count(n_brief, "n_older_answers")))
+        notes.append(
+            translate(
+                "Of {answers} only the beginning is kept here; run.panel shows one whole, "
+                "wb.conversation(run).to_html() writes all of them to a file.",
+                answers=translate_count(n_brief, "older answer"),
+            )
+        )
     return notes

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any
 
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.core.language import Texts
-from artifactflow_nb.core.text.format import clip, cut
+from artifactflow_nb.core.language import status_label, translate
+from artifactflow_nb.core.text.format import capitalized, clip, cut
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape_with_language
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html, shown_plain
 from artifactflow_nb.engine.run_client import RunClient
@@ -17,7 +17,7 @@ from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_fragment
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.follower import RunFollower
-from artifactflow_nb.widgets.run.render import RunRenderer
+from artifactflow_nb.widgets.run.render import RunRenderer, main_artifact
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 OnChange = Callable[[bool], None]
@@ -46,13 +46,11 @@ class ChatTurn:
         message: StoredMessage,
         run: RunClient | None,
         on_change: OnChange,
-        texts: Texts,
         *,
         with_metrics: bool = True,
         with_stop: bool = True,
     ) -> None:
         self._with_stop = with_stop
-        self._texts = texts
         self.message = message
         self.run = run
         self.transcript = RunTranscript(message.content)
@@ -116,26 +114,26 @@ class ChatTurn:
         return Node(f"turn-{key}", kind="box", css="af-turn", children=prefixed(children, f"{key}/"))
 
     def _question(self, *, editing: bool) -> Node:
-        message, texts = self.message, self._texts
+        message = self.message
         children: list[Node] = []
         if editing:
             text = Field(
                 "text",
                 "multiline",
                 message.content,
-                texts("question"),
+                translate("Question"),
                 required=True,
                 rows=2,
                 hide_label=True,
                 autofocus=True,
             )
-            args, cancel = {"message": message.message_id}, {"cancel": texts("cancel"), "cancelAct": "cancel_edit"}
-            label = texts("edit_question")
+            args, cancel = {"message": message.message_id}, {"cancel": translate("Cancel"), "cancelAct": "cancel_edit"}
+            label = translate("Edit the question")
             children.append(
                 form_node(
                     "edit",
                     "resend",
-                    texts("ask_instead"),
+                    translate("Ask this instead"),
                     label,
                     [text],
                     css="af-edit",
@@ -145,21 +143,39 @@ class ChatTurn:
                 )
             )
         else:
-            status = texts(f"state_{self.transcript.status}")
-            line = texts("run_text", status=status, question=message.content) if self.run else message.content
+            status = status_label(self.transcript.status)
+            line = (
+                translate("Run {status}: {question}", status=status, question=message.content)
+                if self.run
+                else message.content
+            )
             children.append(_question_node(message.content, line))
         message_id = message.message_id
         parts = []
         if message.n_siblings > 1:
             number = message.sibling_index + 1
             parts += [
-                button("‹", "sibling", css="af-small", name=texts("sibling_before"), step=-1, message=message_id),
+                button(
+                    "‹",
+                    "sibling",
+                    css="af-small",
+                    name=translate("The version before this one"),
+                    step=-1,
+                    message=message_id,
+                ),
                 f'<span class="af-quiet">{number} / {message.n_siblings}</span>',
-                button("›", "sibling", css="af-small", name=texts("sibling_after"), step=1, message=message_id),
+                button(
+                    "›",
+                    "sibling",
+                    css="af-small",
+                    name=translate("The version after this one"),
+                    step=1,
+                    message=message_id,
+                ),
             ]
         if not self.is_editing:
-            name = texts("edit_and_ask")
-            parts.append(button(texts("edit"), "edit", css="af-small", name=name, message=message_id))
+            name = translate("Edit this question and ask again")
+            parts.append(button(translate("Edit"), "edit", css="af-small", name=name, message=message_id))
         children.append(Node("asked-controls", " ".join(parts), "controls", "af-controls af-on-question"))
         return Node("question", kind="box", css="af-mine", children=tuple(children))
 
@@ -170,20 +186,35 @@ class ChatTurn:
         return (Node("answer", html, css="af-answer af-md", text=shown_plain(self.answer, ANSWER_LOCATION)),)
 
     def _foot(self) -> Node:
-        message_id, texts = self.message.message_id, self._texts
+        message_id = self.message.message_id
         if self._renderer is None:
-            html = f"{status_mark('completed', texts)} <span>{texts.status('completed')}</span>"
+            html = f"{status_mark('completed')} <span>{capitalized(status_label('completed'))}</span>"
             state = Node("state", html, css="af-meta")
         else:
             state = self._renderer.status_line(self.transcript, with_stop=self._with_stop, message=message_id)
         buttons = (
-            [button(texts("page_copy"), "copy", css="af-small", name=texts("page_copy_answer"), message=message_id)]
+            [
+                button(
+                    translate("Copy"),
+                    "copy",
+                    css="af-small",
+                    name=translate("Copy the answer as Markdown"),
+                    message=message_id,
+                )
+            ]
             if self.answer
             else []
         )
+        if report := main_artifact(self.transcript):
+            name = translate("Copy the report as Markdown")
+            buttons.append(
+                button(
+                    translate("Copy the report"), "copy", css="af-small", name=name, message=message_id, report=report
+                )
+            )
         if self.is_complete:
-            label = labels.again_label("completed" if self._renderer is None else self.transcript.status, texts)
-            name = texts("again_version", label=label)
+            label = labels.again_label("completed" if self._renderer is None else self.transcript.status)
+            name = translate("{label}: ask this again, as another version", label=label)
             buttons.append(button(label, "regenerate", css="af-small", name=name, message=message_id))
         controls = Node("foot-controls", " ".join(buttons), "controls", "af-controls")
         return Node("foot", kind="box", css="af-foot", children=(state, controls))
@@ -209,10 +240,10 @@ class ChatTurn:
     def brief_node(self) -> Node:
         """Question and beginning of the answer, for large chats."""
         question = clip(self.message.content, _BRIEF_COLUMNS)
-        answer = self.answer or self._texts.notice(self.transcript.error)
+        answer = self.answer or self.transcript.error
         excerpt = cut(answer, _BRIEF_COLUMNS).rstrip()
         excerpt += " …" if len(excerpt) < len(answer.rstrip()) else ""
-        note = self._texts("turn_shortened")
+        note = translate("Shortened: the steps, the artifacts and the rest of the answer are left out here.")
         children = (
             _question_node(question, question),
             Node("answer", MarkdownRenderer().html(excerpt), css="af-answer af-md", text=excerpt),

@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import Any
 
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.language import Texts, texts_in
-from artifactflow_nb.core.text.format import clip
+from artifactflow_nb.core.language import EnglishText, translate
+from artifactflow_nb.core.text.format import clip, translate_count
 from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
@@ -40,9 +40,10 @@ from artifactflow_nb.widgets.chat.turn import ChatTurn
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
 from artifactflow_nb.widgets.page.elements import button, format_buttons
 from artifactflow_nb.widgets.page.nodes import Node
-from artifactflow_nb.widgets.page.view import PageAction
+from artifactflow_nb.widgets.page.view import PageAction, PanelState
 from artifactflow_nb.widgets.run.polled_view import PolledView
-from artifactflow_nb.widgets.run.view import announcement
+from artifactflow_nb.widgets.run.saved import hint_for_status
+from artifactflow_nb.widgets.run.view import announcement, panel_state
 
 TITLE_COLUMNS = 60
 # These do not change the conversation and need not wait for a slow action such as sending a question.
@@ -59,35 +60,35 @@ def _note_nodes(notes: Sequence[str]) -> Iterator[Node]:
         yield Node(f"note-{number}", f"<p>{note}</p>", css="af-empty af-quiet", text=note)
 
 
-def toolbar(
-    title: str, context: Mapping[str, int], texts: Texts, *, has_conversation: bool, open_menu: str, model: str = ""
-) -> Node:
+def toolbar(title: str, context: Mapping[str, int], *, has_conversation: bool, open_menu: str, model: str = "") -> Node:
     """Bar with the title, the context gauge and the buttons for the whole conversation, which begins with a question.
 
     `open_menu` is `list`, `export` or empty; `model` names the model if none can be chosen.
     """
-    buttons = [button(texts("page_conversations"), "list", css="af-small", pressed=open_menu == "list")]
+    buttons = [button(translate("Conversations"), "list", css="af-small", pressed=open_menu == "list")]
     if has_conversation:
-        name = texts("export_name")
-        buttons.append(button(texts("export"), "export", css="af-small", name=name, pressed=open_menu == "export"))
-        buttons.append(button(texts("new"), "new", css="af-small", name=texts("new_name")))
+        name = translate("Export: download this conversation")
+        buttons.append(button(translate("Export"), "export", css="af-small", name=name, pressed=open_menu == "export"))
+        buttons.append(button(translate("New"), "new", css="af-small", name=translate("New: begin a new conversation")))
     children = (
         Node(
             "title",
             escape_with_language(clip(title, TITLE_COLUMNS)),
             css="af-chat-title",
-            text=texts("chat_of", title=title),
+            text=translate("Chat: {title}", title=title),
         ),
         *([Node("model", escape_with_language(model), css="af-quiet")] if model else []),
-        Node("gauge", context_gauge(context, texts), css="af-gauge-line af-quiet"),
+        Node("gauge", context_gauge(context), css="af-gauge-line af-quiet"),
         Node("bar-controls", " ".join(buttons), "controls", "af-controls"),
     )
     return Node("bar", kind="box", css="af-bar", children=children)
 
 
-def downloads(texts: Texts) -> Node:
+def downloads() -> Node:
     """Download buttons, one per export format."""
-    html = f'<span class="af-quiet">{texts("download_branch")}</span> {" ".join(format_buttons("download", texts))}'
+    html = (
+        f'<span class="af-quiet">{translate("Download this branch as")}</span> {" ".join(format_buttons("download"))}'
+    )
     return Node("downloads", html, "controls", "af-controls af-list")
 
 
@@ -120,9 +121,11 @@ class ChatView(PolledView):
         model: Name of the model; None for the configured one.
         with_metrics: Show times and tokens; without them the saved output is reproducible.
         is_served: Whether a server shows it; its users cannot choose a model or attach files.
+        keeps_list: Whether the list of conversations stays open, for a window with room beside the chat.
         make_client: Creates the clients of the runs.
     """
 
+    label: EnglishText = "Chat"
     css = "af-chat"
 
     def __init__(
@@ -136,12 +139,11 @@ class ChatView(PolledView):
         model: str | None = None,
         with_metrics: bool = True,
         is_served: bool = False,
+        keeps_list: bool = False,
         make_client: MakeClient = RunClient,
     ) -> None:
         super().__init__(thread.engine)
         self._with_metrics = with_metrics
-        self.texts = texts_in(thread.engine.settings.language)
-        self.label = self.texts("page_chat")
         self._flow = flow
         self._budget = budget
         self._model = model
@@ -154,9 +156,10 @@ class ChatView(PolledView):
             make_client=make_client,
         )
         self._metrics_html = lru_cache(2)(  # each piece of an answer asks for it
-            lambda usage: scroll_box(metrics_table(dict(usage), self.texts), "af-metrics-table", self.texts("usage"))
+            lambda usage: scroll_box(metrics_table(dict(usage)), "af-metrics-table", translate("Tokens, time and cost"))
         )
-        self._picker = ConversationPicker(self._engine.conversations, self.texts)
+        self._picker = ConversationPicker(self._engine.conversations)
+        self._keeps_list = keeps_list
         self._open_menu = ""
         self._is_served = is_served
         self._composer: Composer | None = None
@@ -165,13 +168,15 @@ class ChatView(PolledView):
         self._action_lock = asyncio.Lock()
 
     async def _change_token(self) -> object:
-        return await self._branch.change_token()
+        return await self._branch.change_token(), self._keeps_list and await super()._change_token()
 
     async def load(self) -> None:
         """Load the messages of the conversation and its runs."""
         async with self._action_lock:
             if self._composer is None:
                 self._composer = await Composer.load(self._engine, self._flow, self._model, is_served=self._is_served)
+            if self._keeps_list:
+                await self._picker.load()
             await self._branch.load()
             await self._branch.save_turns()
 
@@ -210,37 +215,35 @@ class ChatView(PolledView):
         """Current state of the chat."""
         children: list[Node] = []
         if n_earlier := self._branch.n_earlier:
-            questions = self.texts.count(min(n_earlier, MAX_TURNS), "n_earlier_questions")
-            text = self.texts("show_questions", questions=questions, total=f"{n_earlier:,}")
+            questions = translate_count(min(n_earlier, MAX_TURNS), "earlier question")
+            text = translate("Show {questions} of {total}", questions=questions, total=f"{n_earlier:,}")
             children.append(Node("earlier", button(text, "earlier"), "controls", "af-controls af-earlier"))
         children += [turn.node for turn in self._turns]
         if not self._turns:
             children.append(Node("empty", f"<p>{self._empty_note()}</p>", css="af-empty af-quiet"))
             children += self._composer.empty_state() if self._composer and not self._is_single else ()
-        children += queue_nodes(self._queue, self.texts)
+        children += queue_nodes(self._queue)
         children += () if self._is_single else self._metrics()
         css = "af-turns" if self._is_single else "af-turns af-follow"
         turns = Node("turns", kind="box", css=css, children=tuple(children))
         if self._is_single:
             return (turns,)
-        menu: tuple[Node, ...] = ()
-        if self._open_menu == _EXPORT:
-            menu = (downloads(self.texts),)
-        elif self._open_menu == _LIST:
+        menus = [downloads()] if self._open_menu == _EXPORT else []
+        if self._open_menu == _LIST or self._keeps_list:
             conversations = self._picker.nodes(self._branch.conversation_id)
-            menu = (Node("lists", kind="box", css="af-list af-tree-lists", children=conversations),)
+            menus.append(Node("lists", kind="box", css="af-list af-tree-lists", children=conversations))
         composer = self._composer
-        return (self._bar(composer.fixed_model if composer else ""), *menu, turns, self._compose())
+        return (self._bar(composer.fixed_model if composer else ""), *menus, turns, self._compose())
 
     def _compose(self) -> Node:
         """The form, and the button that stops the running answer."""
         stop = ""
         if (last := self._running_turn) is not None:
             stop = button(
-                self.texts("stop"),
+                translate("Stop"),
                 "stop",
                 css="af-stop",
-                name=self.texts("stop_this_run"),
+                name=translate("Stop this run"),
                 message=last.message.message_id,
             )
         children = (
@@ -256,14 +259,13 @@ class ChatView(PolledView):
         return last if last and last.run and last.transcript.status in {RUNNING, WAITING} else None
 
     def _empty_note(self) -> str:
-        return self.texts("question_deleted" if self._is_single else "nothing_asked")
+        return translate("This question was deleted." if self._is_single else "Nothing has been asked yet.")
 
     def _bar(self, model: str = "") -> Node:
         contexts = [turn.transcript.context for turn in self._turns if turn.transcript.context and self._with_metrics]
         return toolbar(
-            self._branch.title or self.texts("new_conversation"),
+            self._branch.title or translate("New conversation"),
             contexts[-1] if contexts else {},
-            self.texts,
             has_conversation=self._branch.conversation_id is not None,
             open_menu=self._open_menu,
             model=model,
@@ -274,31 +276,37 @@ class ChatView(PolledView):
         if not usage:
             return ()
         table = Node("metrics-table", self._metrics_html(tuple(usage.items())))
-        title = self.texts("usage_shown" if self._branch.n_earlier else "usage")
+        title = translate("Tokens, time and cost")
+        if self._branch.n_earlier:
+            title = translate("Tokens, time and cost of the questions shown")
         return (Node("metrics", title, "fold", "af-metrics", children=(table,)),)
+
+    def state(self) -> PanelState:
+        """Return the state of the last run."""
+        run = self._turns[-1].run if self._turns else None
+        return panel_state(run.run_id, self._turns[-1].transcript) if run else PanelState()
 
     def announcement(self) -> str:
         """Announcement of the last run, see `widgets.run.view.announcement`."""
-        return announcement(self._turns[-1].transcript, self.texts) if self._turns and self._turns[-1].run else ""
+        return announcement(self._turns[-1].transcript) if self._turns and self._turns[-1].run else ""
 
     def saved_nodes(self) -> tuple[Node, ...]:
         """The displayed turns, within the size limit of `widgets.chat.saved`, with notes before them."""
         turns = list(saved_turns(self._turns))[::-1]
-        children = (*(turn.node for turn in turns), *queue_nodes(self._queue, self.texts))
+        children = (*(turn.node for turn in turns), *queue_nodes(self._queue))
         box = Node("turns", kind="box", css="af-turns", children=children)
         if self._is_single and self._turns:
             return (*_note_nodes(self._hints()), box)
         empty_note = "" if self._turns else self._empty_note()
         n_before = self._branch.n_earlier + len(self._turns) - len(turns)
-        notes = [note for note in (empty_note, *omission_notes(n_before, turns, self.texts), *self._hints()) if note]
+        notes = [note for note in (empty_note, *omission_notes(n_before, turns), *self._hints()) if note]
         metrics = self._metrics() if self._with_metrics else ()
         return (self._bar(), *_note_nodes(notes), box, *metrics)
 
     def _hints(self) -> list[str]:
         """Yield notes about runs that had not ended when the output was saved."""
         statuses = {turn.transcript.status for turn in self._turns}
-        keys = {"waiting": "decision_hint", "running": "still_running"}
-        return [self.texts(key) for status, key in keys.items() if status in statuses]
+        return [hint_for_status(status) for status in (WAITING, RUNNING) if status in statuses]
 
     # --- actions ----------------------------------------------------------------------------------------------------
 
@@ -445,8 +453,13 @@ class ChatView(PolledView):
             self.screen.effect(act.page, "fill", key="composer", text=self._turns[-1].message.content)
 
     async def act_copy(self, act: PageAction) -> None:
-        """Copy an answer to the clipboard."""
-        self.screen.effect(act.page, "copy", text=self._branch.turn(act.args.get("message")).answer)
+        """Copy an answer or a report to the clipboard."""
+        turn = self._branch.turn(act.args.get("message"))
+        text = turn.answer
+        if (report := act.args.get("report")) is not None and self.conversation_id is not None:
+            at = turn.message.message_id
+            text = (await self._engine.artifacts.read(self.conversation_id, str(report), message_id=at)).content
+        self.screen.effect(act.page, "copy", text=text)
 
     async def act_stop(self, act: PageAction) -> None:
         """Cancel a run."""

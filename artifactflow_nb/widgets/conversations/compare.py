@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from artifactflow_nb.analysis.compare.comparison import ArtifactChange
 from artifactflow_nb.analysis.compare.metrics import Figure
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import EnglishText, status_label, translate
 from artifactflow_nb.core.text.cards import CardCell
 from artifactflow_nb.core.text.diff import TextDiff
-from artifactflow_nb.core.text.format import format_local_time
+from artifactflow_nb.core.text.format import capitalized, format_local_time, translate_time
 from artifactflow_nb.core.text.panels import SIDES, comparison_summary, panel_table
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.conversation_tree import TreeEntry
@@ -46,32 +46,37 @@ class BranchSide:
         }
 
 
-def comparison(a: BranchSide, b: BranchSide, texts: Texts) -> tuple[Node, ...]:
+_FIGURES: Mapping[str, EnglishText] = {
+    "total_tokens": "tokens",
+    "total_duration_ms": "time",
+    "cost_usd": "cost",
+    "n_questions": "questions so far",
+    "n_response_chars": "characters of the answer",
+    "n_artifacts": "artifacts",
+}
+
+
+def comparison(a: BranchSide, b: BranchSide) -> tuple[Node, ...]:
     """Build the comparison as nodes; two texts of 100 KB take less than 300 ms."""
     # Trailing white space is normalized: it would show as a changed last line.
     answers = TextDiff(a.response.rstrip(), b.response.rstrip())
-    folds = [
-        _fold("cmp-answers", comparison_summary(texts("answers"), ""), answers.table(texts.difference), is_open=True)
-    ]
+    folds = [_fold("cmp-answers", comparison_summary(translate("Answers"), ""), answers.table(), is_open=True)]
     for artifact_id in sorted({*a.artifacts, *b.artifacts}):
         change = ArtifactChange(a.artifacts.get(artifact_id), b.artifacts.get(artifact_id))
         summary = comparison_summary(change.newest.title, change.versions, code=artifact_id)
         is_open = not change.diff.is_same
-        body = change.diff.table(texts.difference) if is_open else f'<p class="af-quiet">{texts("same_text")}</p>'
+        same = f'<p class="af-quiet">{translate("Both branches have the same text.")}</p>'
+        body = change.diff.table() if is_open else same
         folds.append(_fold(f"cmp-{artifact_id}", summary, body, is_open=is_open))
     rows: list[list[CardCell]] = []
     if a.question != b.question:
-        rows.append([texts("compared_question"), a.question, b.question, ""])
-    rows.append([texts("compared_status"), *(texts.status(side.entry.status) for side in (a, b)), ""])
+        rows.append([translate("question"), a.question, b.question, ""])
+    rows.append([translate("status"), *(capitalized(status_label(side.entry.status)) for side in (a, b)), ""])
     for name, value in a.figures.items():
-        rows.append(
-            [
-                texts(f"compared_{name}"),
-                *(texts.time(str(cell)) for cell in Figure(name, value, b.figures[name]).row[1:]),
-            ]
-        )
-    rows.append([texts("compared_asked"), *(format_local_time(side.entry.created_at) for side in (a, b)), ""])
-    table = panel_table(("", *SIDES, texts("difference")), rows, texts("comparison"))
+        cells = Figure(name, value, b.figures[name]).row[1:]
+        rows.append([translate(_FIGURES[name]), *(translate_time(str(cell)) for cell in cells)])
+    rows.append([translate("asked"), *(format_local_time(side.entry.created_at) for side in (a, b)), ""])
+    table = panel_table(("", *SIDES, translate("difference")), rows, translate("Comparison of two branches"))
     return (Node("cmp-table", table), *folds)
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import translate
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html
+from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.store.conversations import Conversation, StoredMessage
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
@@ -17,7 +18,6 @@ from artifactflow_nb.widgets.page.elements import action_attributes, button
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.follower import RunFollower
-from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 from artifactflow_nb.widgets.run.view import announcement
@@ -26,39 +26,39 @@ UNFINISHED_STATUSES = frozenset({"running", "waiting", "interrupted"})
 """Statuses of a message that no question can follow yet."""
 
 
-def heading(conversation: Conversation, texts: Texts) -> tuple[Node, ...]:
+def heading(conversation: Conversation) -> tuple[Node, ...]:
     """The title of the chosen conversation, with buttons to rename and to delete it."""
     args: dict[str, Any] = {"conversation": conversation.conversation_id}
-    buttons = button(texts("rename"), "rename_ask", name=texts("rename_conversation"), **args)
-    buttons += button(texts("delete_now"), "delete_ask", name=texts("delete_conversation"), **args)
-    title = f"<strong>{escape_with_language(conversation.title or texts('untitled'))}</strong>"
+    buttons = button(translate("Rename"), "rename_ask", name=translate("Rename this conversation"), **args)
+    buttons += button(translate("Delete"), "delete_ask", name=translate("Delete this conversation"), **args)
+    title = f"<strong>{escape_with_language(conversation.title or translate('Untitled conversation'))}</strong>"
     return (Node("title", title, css="af-question"), Node("title-do", buttons, "controls", "af-controls"))
 
 
-def rename_form(conversation: Conversation, texts: Texts) -> Node:
+def rename_form(conversation: Conversation) -> Node:
     """A form to change the title of a conversation."""
-    title = Field("title", "text", conversation.title, label=texts("title"), autofocus=True)
+    title = Field("title", "text", conversation.title, label=translate("Title"), autofocus=True)
     return form_node(
         f"rename-{conversation.conversation_id}",
         "rename",
-        texts("rename"),
-        texts("rename_conversation"),
+        translate("Rename"),
+        translate("Rename this conversation"),
         [title],
         css="af-tree-form",
         args={"conversation": conversation.conversation_id},
-        cancel={"cancel": texts("keep_title"), "cancelAct": "dismiss"},
+        cancel={"cancel": translate("Keep the title"), "cancelAct": "dismiss"},
     )
 
 
-def confirmation(question: str, texts: Texts, act: str, **args: Any) -> Node:
+def confirmation(question: str, act: str, **args: Any) -> Node:
     """Build the dialog before a permanent deletion: the question, and buttons to confirm or cancel."""
-    buttons = button(texts("delete_for_good"), act, css="af-danger", **args)
-    buttons += button(texts("keep_it"), "dismiss")
+    buttons = button(translate("Delete for good"), act, css="af-danger", **args)
+    buttons += button(translate("Keep"), "dismiss")
     html = f'<div role="alertdialog" aria-label="{escape(question)}"><p>{escape(question)}</p>'
     return Node("confirm", f'{html}<div class="af-controls">{buttons}</div></div>', "controls", "af-tree-confirm")
 
 
-def drawing(layout: TreeLayout, selected: str | None, texts: Texts) -> Node:
+def drawing(layout: TreeLayout, selected: str | None) -> Node:
     """Build the tree, whose items can be clicked and reached with the arrow keys."""
 
     def attributes(content: TreeEntry | FoldedMessages) -> str:
@@ -68,12 +68,12 @@ def drawing(layout: TreeLayout, selected: str | None, texts: Texts) -> Node:
             f'{action_attributes("read", message=content.message_id)} data-parent="{escape(content.parent_id or "")}"'
         )
 
-    tree = tree_html(layout, texts, selected=selected, attributes=attributes)
+    tree = tree_html(layout, selected=selected, attributes=attributes)
     # JupyterLab would take the arrow keys for its own shortcuts without this attribute.
     return Node("drawing", f'<div data-lm-suppress-shortcuts="true">{tree}</div>', css="af-branches-box")
 
 
-def actions(entry: TreeEntry, siblings: Sequence[str], texts: Texts) -> tuple[Node, ...]:
+def actions(entry: TreeEntry, siblings: Sequence[str]) -> tuple[Node, ...]:
     """Build the controls for the displayed message: buttons, and a form to ask a question that follows it.
 
     The siblings have the same parent, the oldest first and the message itself among them.
@@ -81,37 +81,51 @@ def actions(entry: TreeEntry, siblings: Sequence[str], texts: Texts) -> tuple[No
     args: dict[str, Any] = {"message": entry.message_id}
     buttons: list[str] = []
     if not entry.is_on_active_branch:
-        buttons.append(button(texts("continue_branch"), "activate", **args))
-    again = labels.again_label(entry.status, texts)
-    buttons.append(button(again, "regenerate", name=texts("again_as_branch", label=again), **args))
-    buttons.append(button(texts("compare"), "compare", name=texts("compare_another"), **args))
+        buttons.append(button(translate("Continue this branch"), "activate", **args))
+    again = labels.again_label(entry.status)
+    buttons.append(
+        button(
+            again,
+            "regenerate",
+            name=translate("{label}: ask this question once more, as a branch", label=again),
+            **args,
+        )
+    )
+    buttons.append(button(translate("Compare"), "compare", name=translate("Compare with another question"), **args))
     buttons += [
-        button(texts("compare_variant", number=number), "compare_with", other=other, **args)
+        button(translate("Compare with variant {number}", number=number), "compare_with", other=other, **args)
         for number, other in enumerate(siblings, 1)
         if other != entry.message_id
     ][:3]
-    buttons.append(button(texts("delete_branch"), "prune_ask", name=texts("delete_branch_name"), **args))
+    buttons.append(
+        button(
+            translate("Delete branch"),
+            "prune_ask",
+            name=translate("Delete branch: this question and those after it"),
+            **args,
+        )
+    )
     controls = Node("do", "".join(buttons), "controls", "af-controls af-tree-do")
     if entry.status in UNFINISHED_STATUSES:
         return (controls,)
-    label = texts("ask_next" if entry.is_active else "ask_from_here")
+    label = translate("Ask the next question" if entry.is_active else "Ask from here, on a branch of its own")
     question = Field("question", "multiline", label=label, placeholder=label, rows=2, hide_label=True)
     return controls, form_node(
-        f"ask-{entry.message_id}", "ask", texts("ask"), label, [question], css="af-tree-form", args=args
+        f"ask-{entry.message_id}", "ask", translate("Ask"), label, [question], css="af-tree-form", args=args
     )
 
 
-def comparison_prompt(entry: TreeEntry, texts: Texts) -> Node:
+def comparison_prompt(entry: TreeEntry) -> Node:
     """The prompt to choose the second message of a comparison, with a button to cancel."""
-    prompt = texts("press_to_compare", question=question_line(entry.question, 60))
-    html = f'<p role="status">{escape_with_language(prompt)}</p>{button(texts("do_not_compare"), "compare_end")}'
+    prompt = translate("Press the question to compare with “{question}”.", question=question_line(entry.question, 60))
+    html = f'<p role="status">{escape_with_language(prompt)}</p>{button(translate("Do not compare"), "compare_end")}'
     return Node("choosing", html, "controls", "af-tree-notice")
 
 
-def comparison_view(nodes: tuple[Node, ...], texts: Texts) -> Node:
+def comparison_view(nodes: tuple[Node, ...]) -> Node:
     """Build the comparison, with a button to close it."""
-    title = Node("cmp-title", f'<div class="af-question">{texts("comparison")}</div>')
-    button_html = button(texts("page_close"), "compare_end", name=texts("close_comparison"))
+    title = Node("cmp-title", f'<div class="af-question">{translate("Comparison of two branches")}</div>')
+    button_html = button(translate("Close"), "compare_end", name=translate("Close the comparison"))
     close = Node("cmp-do", button_html, "controls", "af-controls")
     head = Node("cmp-head", kind="box", css="af-tree-head", children=(title, close))
     return Node("compared", kind="box", css="af-tree-read", children=(head, *nodes))
@@ -129,7 +143,7 @@ class MessageReader:
         follower: Follows the run; None if there is none.
     """
 
-    def __init__(self, message: StoredMessage, run: ViewedRun | None, changed: Callable[[], None]) -> None:
+    def __init__(self, message: StoredMessage, run: RunReader | None, changed: Callable[[], None]) -> None:
         self.run = run
         self._message = message
         self._transcript = RunTranscript(message.content)
@@ -152,7 +166,7 @@ class MessageReader:
 
     def announcement(self) -> str:
         """Announce a request that needs a decision, or the end of the run; empty without a run."""
-        return announcement(self._transcript, self._renderer.texts) if self._renderer else ""
+        return announcement(self._transcript) if self._renderer else ""
 
     def close(self) -> None:
         """Stop following the run."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import EnglishText, Language, in_language, translate
 from artifactflow_nb.core.text.cards import CardCell, DisplayList
-from artifactflow_nb.core.text.format import format_local_time
+from artifactflow_nb.core.text.format import clip, format_local_time, translate_count
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation, ConversationManager
 from artifactflow_nb.widgets.forms.form import Field, form_node
@@ -17,20 +17,24 @@ class ConversationList(DisplayList[Conversation]):
 
     Args:
         conversations: The conversations, in this order.
+        language: The language of the list.
         search: The search words that found them; None without a search. With a search, excerpts are shown.
     """
 
-    def __init__(self, conversations: Iterable[Conversation], texts: Texts, search: str | None = None) -> None:
+    def __init__(
+        self, conversations: Iterable[Conversation], language: Language = "en", search: str | None = None
+    ) -> None:
         super().__init__(conversations)
-        self._texts, self._search = texts, search
+        self._language, self._search = language, search
 
     def _slice(self, values: Sequence[Conversation]) -> "ConversationList":
-        return ConversationList(values, self._texts, self._search)
+        return ConversationList(values, self._language, self._search)
 
     def _columns(self) -> Sequence[str]:
-        excerpt = ["found"] if self._search else []
-        names = ["title", *excerpt, "messages", "branches", "artifacts", "last_question", "id"]
-        return [self._texts(f"column_{name}") for name in names]
+        excerpt: Sequence[EnglishText] = ["found"] if self._search else []
+        names: Sequence[EnglishText] = ["title", *excerpt, "messages", "branches", "artifacts", "last question", "id"]
+        with in_language(self._language):
+            return [translate(name, context="column") for name in names]
 
     def _cells(self, value: Conversation, /) -> Sequence[CardCell]:
         excerpt = [value.hit.excerpt if value.hit else ""] if self._search else []
@@ -38,26 +42,29 @@ class ConversationList(DisplayList[Conversation]):
         return [value.title, *excerpt, *counts, format_local_time(value.updated_at), value.conversation_id]
 
     def _nothing(self) -> str:
-        texts, words = self._texts, self._search
-        return texts("none_holds", words=repr(words)) if words else texts("no_conversations")
+        with in_language(self._language):
+            return _nothing_found(self._search or "")
 
 
-_PAGE_SIZE = 50
+PAGE_SIZE = 50
+_TITLE_COLUMNS = 80
 
 
 class ConversationPicker:
-    """A searchable list of conversations within a view; the view handles its actions `search`, `choose` and `more`.
+    """A searchable list of conversations within a view; the view handles the actions `search`, `choose` and `more`.
+
+    Args:
+        page_size: Number of conversations that are listed at first, and with each `more`.
 
     Attributes:
         conversations: The listed conversations, the one with the latest question first.
     """
 
-    def __init__(self, store: ConversationManager, texts: Texts) -> None:
+    def __init__(self, store: ConversationManager, page_size: int = PAGE_SIZE) -> None:
         self.conversations: Sequence[Conversation] = ()
         self._store = store
-        self._texts = texts
         self._words = ""
-        self._limit = _PAGE_SIZE
+        self._limit = self._page_size = page_size
         self._has_more = False
 
     async def load(self) -> None:
@@ -69,44 +76,59 @@ class ConversationPicker:
 
     async def search(self, words: str) -> None:
         """List the conversations that contain all the words; every conversation if there are no words."""
-        self._words, self._limit = words.strip(), _PAGE_SIZE
+        self._words, self._limit = words.strip(), self._page_size
         await self.load()
 
     async def load_more(self) -> None:
         """List one more page."""
-        self._limit += _PAGE_SIZE
+        self._limit += self._page_size
         await self.load()
 
     def nodes(self, chosen: str | None) -> tuple[Node, Node]:
         """The search form and the list, with the chosen conversation marked."""
-        name, search = self._texts("search_conversations"), self._texts("search")
+        name, search = translate("Search conversations"), translate("Search")
         words = Field("words", "text", label=name, placeholder=search, hide_label=True, keep=True)
         form = form_node("search", "search", search, name, [words], css="af-tree-search")
-        return form, conversation_list(self.conversations, chosen, self._words, self._texts, has_more=self._has_more)
+        return form, conversation_list(self.conversations, chosen, self._words, has_more=self._has_more)
 
 
-def conversation_list(
-    listed: Sequence[Conversation], chosen: str | None, words: str, texts: Texts, *, has_more: bool
-) -> Node:
-    """The conversations as buttons that show them."""
-    items = "".join(_item(entry, texts, is_chosen=entry.conversation_id == chosen) for entry in listed)
-    nothing = texts("none_holds", words=repr(words)) if words else texts("no_conversations")
+def conversation_list(listed: Sequence[Conversation], chosen: str | None, words: str, *, has_more: bool) -> Node:
+    """Build conversations as buttons that show them; `words` are the search that found them."""
+    items = "".join(_item(entry, is_chosen=entry.conversation_id == chosen) for entry in listed)
+    nothing = _nothing_found(words)
     html = f'<ul class="af-tree-list">{items}</ul>' if items else f'<p class="af-quiet">{escape(nothing)}</p>'
-    return Node("list", html + (button(texts("show_more"), "more") if has_more else ""))
+    return Node("list", html + (button(translate("Show more"), "more") if has_more else ""))
 
 
-def _item(entry: Conversation, texts: Texts, *, is_chosen: bool) -> str:
+def _nothing_found(words: str) -> str:
+    if words:
+        return translate("No conversation contains {words}.", words=repr(words))
+    return translate("No conversations yet.")
+
+
+def saved_list(listed: Sequence[Conversation]) -> Node:
+    """Build the titles of conversations of this kernel, for pages without a kernel that could open one."""
+    titles = [clip(entry.title or translate("Untitled conversation"), _TITLE_COLUMNS) for entry in listed]
+    if not titles:
+        note = translate("No conversations of this kernel yet.")
+        return Node("list", f"<p>{note}</p>", css="af-quiet", text=note)
+    items = "".join(f"<li>{escape_with_language(title)}</li>" for title in titles)
+    return Node("list", f"<ul>{items}</ul>", text="\n".join([translate("Conversations:"), *titles]))
+
+
+def _item(entry: Conversation, *, is_chosen: bool) -> str:
     current = ' aria-current="true"' if is_chosen else ""
     excerpt = (
         f'<span class="af-tree-found">{escape_with_language(entry.hit.excerpt)}</span>'
         if entry.hit and entry.hit.excerpt
         else ""
     )
-    counts = " · ".join([texts.count(entry.n_messages, "n_questions"), texts.count(entry.n_branches, "n_branches")])
+    counts = " · ".join([translate_count(entry.n_messages, "question"), translate_count(entry.n_branches, "branch")])
+    title = entry.title or translate("Untitled conversation")
     match_id = entry.hit and entry.hit.message_id  # a search opens the message that it found
     return (
         f'<li><button type="button" class="af-tree-item"{current} '
         f"{action_attributes('choose', conversation=entry.conversation_id, message=match_id)}>"
-        f'<span class="af-tree-title">{escape_with_language(entry.title or texts("untitled"))}</span>{excerpt}'
+        f'<span class="af-tree-title">{escape_with_language(title)}</span>{excerpt}'
         f'<span class="af-tree-counts">{counts}<br>{time_html(entry.updated_at)}</span></button></li>'
     )

@@ -6,7 +6,8 @@ characters in total; older ones are truncated.
 
 from collections.abc import Iterator, Mapping
 
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import status_label, translate
+from artifactflow_nb.core.text.format import capitalized
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.store.conversations import Conversation
@@ -24,7 +25,6 @@ def saved_tree(
     layout: TreeLayout,
     turn_texts: Mapping[str, tuple[str, str]],
     renderer: MarkdownRenderer,
-    texts: Texts,
     *,
     with_metrics: bool = True,
 ) -> tuple[Node, ...]:
@@ -34,21 +34,19 @@ def saved_tree(
     answers, because the output is saved again after each change. Tokens, costs and times are metrics.
     """
     if conversation is None:
-        nothing = texts("no_conversations")
+        nothing = translate("No conversations yet.")
         return (Node("nothing", f"<p>{nothing}</p>", css="af-quiet", text=nothing),)
     title = f"<strong>{escape_with_language(conversation.title)}</strong>"
-    tree = tree_html(layout, texts, with_metrics=with_metrics)
-    folds = tuple(_folds(layout, turn_texts, renderer, texts))
+    tree = tree_html(layout, with_metrics=with_metrics)
+    folds = tuple(_folds(layout, turn_texts, renderer))
     return (
         Node("title", title, css="af-question", text=conversation.title),
-        Node("drawing", tree, css="af-branches-box", text=tree_text(layout, texts)),
+        Node("drawing", tree, css="af-branches-box", text=tree_text(layout)),
         Node("answers", kind="box", css="af-written", children=folds),
     )
 
 
-def _folds(
-    layout: TreeLayout, turn_texts: Mapping[str, tuple[str, str]], renderer: MarkdownRenderer, texts: Texts
-) -> Iterator[Node]:
+def _folds(layout: TreeLayout, turn_texts: Mapping[str, tuple[str, str]], renderer: MarkdownRenderer) -> Iterator[Node]:
     """Yield the messages that have a row, from top to bottom; the newest get their whole answers first."""
     rows = [(row, row.content) for row in layout.rows if isinstance(row.content, TreeEntry)]
     n_chars = ANSWER_CHARS
@@ -63,17 +61,25 @@ def _folds(
         is_whole = entry.message_id in whole
         if not is_whole:  # the entry holds the beginning of the answer
             answer = f"{(entry.response or '').rstrip()} …"
-        yield _fold(row, entry, question, renderer.html(answer), "" if is_whole else texts("answer_shortened"), texts)
+        yield _fold(
+            row,
+            entry,
+            question,
+            renderer.html(answer),
+            "" if is_whole else translate("Shortened: the rest of the answer is left out here; wb.tree() shows it."),
+        )
 
 
-def _fold(row: TreeRow, entry: TreeEntry, question: str, answer: str, note: str, texts: Texts) -> Node:
+def _fold(row: TreeRow, entry: TreeEntry, question: str, answer: str, note: str) -> Node:
     line = question_line(question)
-    facts = " · ".join(turn_facts(row, entry, texts, with_metrics=False))
+    facts = " · ".join(turn_facts(row, entry, with_metrics=False))
     summary = (
         f'{STATUS_MARKS[entry.status]} <span class="af-title">{escape_with_language(line)}</span> '
         f'<span class="af-out">{escape(facts)}</span>'
     )
-    no_answer = texts.notice(entry.error or "") or texts("no_answer", status=texts.status(entry.status))
+    no_answer = (
+        entry.error or "" or translate("{status}; there is no answer.", status=capitalized(status_label(entry.status)))
+    )
     html = answer or f"<p><em>{escape(no_answer)}</em></p>"
     whole = f'<p class="af-quiet">{escape_with_language(question)}</p>' if line != question else ""
     end = f'<p class="af-quiet">{note}</p>' if note else ""

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from artifactflow_nb.core.language import Texts
-from artifactflow_nb.core.text.format import clip, format_local_time
+from artifactflow_nb.core.language import status_label, translate
+from artifactflow_nb.core.text.format import capitalized, clip, format_local_time, translate_count, translate_duration
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
@@ -22,58 +22,66 @@ def question_line(text: str, columns: int = QUESTION_COLUMNS) -> str:
     return clip(_CONTROLS.sub(" ", text), columns)
 
 
-def fold_text(fold: FoldedMessages, texts: Texts) -> str:
+def fold_text(fold: FoldedMessages) -> str:
     """Describe a fold: `14 questions`, `30 questions on 4 branches`."""
-    questions = texts.count(len(fold.message_ids), "n_questions")
-    return texts("on_branches", questions=questions, n=fold.n_branches) if fold.n_branches > 1 else questions
+    questions = translate_count(len(fold.message_ids), "question")
+    if fold.n_branches <= 1:
+        return questions
+    return translate("{questions} on {n} branches", questions=questions, n=fold.n_branches)
 
 
-def turn_facts(row: TreeRow, entry: TreeEntry, texts: Texts, *, with_metrics: bool = True) -> Iterator[str]:
+def turn_facts(row: TreeRow, entry: TreeEntry, *, with_metrics: bool = True) -> Iterator[str]:
     """Yield facts about a turn, the most important first; without metrics equal runs have equal facts."""
     if entry.is_active:
-        yield texts("is_active")
+        yield translate("active")
     if entry.status != "completed":
-        yield texts.status(entry.status)
+        yield capitalized(status_label(entry.status))
     if with_metrics and entry.total_tokens is not None:
-        yield texts.count(entry.total_tokens, "n_tokens")
+        yield translate_count(entry.total_tokens, "token")
     if with_metrics and entry.total_ms is not None:
-        yield texts.duration(entry.total_ms)
+        yield translate_duration(entry.total_ms)
     if entry.n_artifacts:
-        yield texts.count(entry.n_artifacts, "n_artifacts")
+        yield translate_count(entry.n_artifacts, "artifact")
     if row.n_siblings > 1:
-        yield texts("variant", n=row.sibling, total=row.n_siblings)
+        yield translate("variant {n} of {total}", n=row.sibling, total=row.n_siblings)
     if with_metrics:
         yield from labels.cost_label(entry.cost_usd)
         yield format_local_time(entry.created_at)
 
 
-def turn_label(row: TreeRow, texts: Texts, *, with_metrics: bool = True) -> str:
+def turn_label(row: TreeRow, *, with_metrics: bool = True) -> str:
     """The whole label of a node, for screen readers."""
     entry = row.content
     if isinstance(entry, FoldedMessages):
-        key = "not_shown_active" if entry.is_on_active_branch else "not_shown"
-        return texts(key, questions=fold_text(entry, texts))
-    status = texts.status(entry.status)
+        if entry.is_on_active_branch:
+            return translate("{questions} not shown, on the active branch", questions=fold_text(entry))
+        return translate("{questions} not shown", questions=fold_text(entry))
+    status = capitalized(status_label(entry.status))
     facts = [status]
     facts += [entry.flow] if entry.flow not in {None, DEFAULT_FLOW} else []
-    facts += [question_line(texts.notice(entry.error))] if entry.error else []
-    others = {texts("is_active"), status}
-    facts += [fact for fact in turn_facts(row, entry, texts, with_metrics=with_metrics) if fact not in others]
+    facts += [question_line(entry.error)] if entry.error else []
+    others = {translate("active"), status}
+    facts += [fact for fact in turn_facts(row, entry, with_metrics=with_metrics) if fact not in others]
     if entry.is_on_active_branch:
-        facts.append(texts("continues_here" if entry.is_active else "on_active_branch"))
+        facts.append(translate("the next question continues here" if entry.is_active else "on the active branch"))
     question = question_line(entry.question)
-    return texts("question_label", depth=row.depth, question=question, facts=texts("between_parts").join(facts))
+    return translate(
+        "Question {depth}: {question} ({facts})",
+        depth=row.depth,
+        question=question,
+        facts=translate(", ", context="parts").join(facts),
+    )
 
 
-def tree_text(layout: TreeLayout, texts: Texts) -> str:
+def tree_text(layout: TreeLayout) -> str:
     """The tree as lines of text, indented by column, without metrics; an arrow marks the first message of a branch."""
-    start = [texts("start")] if layout.has_start else []
-    lines = ("  " * row.column + "↳ " * row.starts_branch + _line(row, texts) for row in layout.rows)
-    return "\n".join([*start, *lines]) or texts("no_questions")
+    start = [translate("Start")] if layout.has_start else []
+    lines = ("  " * row.column + "↳ " * row.starts_branch + _line(row) for row in layout.rows)
+    return "\n".join([*start, *lines]) or translate("No questions yet.")
 
 
-def _line(row: TreeRow, texts: Texts) -> str:
+def _line(row: TreeRow) -> str:
     if isinstance(row.content, FoldedMessages):
-        return f"… {fold_text(row.content, texts)}"
+        return f"… {fold_text(row.content)}"
     question = f"{STATUS_MARKS[row.content.status]} {question_line(row.content.question, _LINE_COLUMNS)}"
-    return " · ".join([question, *turn_facts(row, row.content, texts, with_metrics=False)])
+    return " · ".join([question, *turn_facts(row, row.content, with_metrics=False)])

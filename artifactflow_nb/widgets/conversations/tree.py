@@ -1,12 +1,12 @@
 """A conversation's tree as nested lists; `tree_view.css` draws the dots and the lines between them.
 
 A branch is a list within the item of the question that it follows. With attributes from a view, the lists form an
-interactive tree (ARIA role `tree`). Without the style sheet, and as Markdown, they are lists of text.
+interactive tree (ARIA role `tree`). Without the style sheet they are lists of text.
 """
 
 from collections.abc import Callable
 
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import translate
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
@@ -23,29 +23,24 @@ _START_DOT = '<span class="af-dot" aria-hidden="true"></span>'
 
 
 def tree_html(
-    layout: TreeLayout,
-    texts: Texts,
-    *,
-    selected: str | None = None,
-    attributes: Attributes | None = None,
-    with_metrics: bool = True,
+    layout: TreeLayout, *, selected: str | None = None, attributes: Attributes | None = None, with_metrics: bool = True
 ) -> str:
     """Render the tree; every text in it is escaped. Tokens, costs and times are metrics.
 
     The `selected` message is marked and gets the tab stop. `attributes` are those of an item in an interactive view.
     """
     if not layout.rows:
-        return f"<p><em>{texts('no_questions')}</em></p>"
+        return f"<p><em>{translate('No questions yet.')}</em></p>"
     # The tab stop: the selected message, else the active one, else the first row.
     places = {_id(row): place for place, row in enumerate(layout.rows)}
     active = (_id(row) for row in layout.rows if isinstance(row.content, TreeEntry) and row.content.is_active)
     focus = places.get(selected or "", places.get(next(active, ""), 0))
     tree, group, no_role = (f' role="{role}"' if attributes else "" for role in ("tree", "group", "none"))
-    pieces = [f'<ul class="af-branches" aria-label="{texts("questions")}"{tree}>']
+    pieces = [f'<ul class="af-branches" aria-label="{translate("Questions")}"{tree}>']
     level = -1  # of the innermost open item
     if layout.has_start:
         pieces.append(f'<li class="af-node af-start af-on"{no_role}>')
-        pieces.append(f'<div class="af-node-row">{_START_DOT}<em>{texts("start")}</em></div>')
+        pieces.append(f'<div class="af-node-row">{_START_DOT}<em>{translate("Start")}</em></div>')
         level = 0
     for place, row in enumerate(layout.rows):
         n_ended = level - row.column + row.starts_branch
@@ -55,15 +50,20 @@ def tree_html(
         elif level >= 0:
             pieces.append("</li>")
         level = row.column
-        role = ""
-        if attributes is not None:
-            # One tab stop for the whole tree: the page moves it with the arrow keys (a roving tabindex).
-            role = (
-                f' role="treeitem" aria-label="{escape(turn_label(row, texts, with_metrics=with_metrics))}" '
+        content = _content(row, with_metrics=with_metrics)
+        if attributes is None:
+            content = f'<div class="af-node-row">{content}</div>'
+        else:
+            # One tab stop for the whole tree: the page moves it with the arrow keys (a roving tabindex). The row is the
+            # item, since the name of an item with other items in it would be the text of them all.
+            label = escape_with_language(turn_label(row, with_metrics=with_metrics))
+            content = (
+                f'<div class="af-node-row" role="treeitem" aria-level="{row.column + 1}" '
                 f'tabindex="{0 if place == focus else -1}" aria-selected="{str(_id(row) == selected).lower()}" '
-                f"{attributes(row.content)}"
+                f'{attributes(row.content)}><span class="af-announcer">{label}</span>'
+                f'<span aria-hidden="true">{content}</span></div>'
             )
-        pieces.append(f'<li class="{_classes(row, selected)}"{role}>{_content(row, texts, with_metrics=with_metrics)}')
+        pieces.append(f'<li class="{_classes(row, selected)}"{no_role}>{content}')
     return "".join([*pieces, "</li></ul>" * (level + 1)])
 
 
@@ -80,17 +80,17 @@ def _classes(row: TreeRow, selected: str | None) -> str:
     return " ".join(names)
 
 
-def _content(row: TreeRow, texts: Texts, *, with_metrics: bool) -> str:
+def _content(row: TreeRow, *, with_metrics: bool) -> str:
     content = row.content
     arrow = _ARROW if row.starts_branch else ""
     if isinstance(content, FoldedMessages):
-        text = f'<span class="af-node-facts">{fold_text(content, texts)}</span>'
-        return f'<div class="af-node-row">{arrow}{_dot("…")} {text}</div>'
-    facts = escape(" · ".join(turn_facts(row, content, texts, with_metrics=with_metrics)))
+        text = f'<span class="af-node-facts">{fold_text(content)}</span>'
+        return f"{arrow}{_dot('…')} {text}"
+    facts = escape(" · ".join(turn_facts(row, content, with_metrics=with_metrics)))
     return (
-        f'<div class="af-node-row">{arrow}{_dot(STATUS_MARKS[content.status])} '
+        f"{arrow}{_dot(STATUS_MARKS[content.status])} "
         f'<span class="af-node-question">{escape_with_language(question_line(content.question))}</span>'
-        f'{_SEPARATOR if facts else ""}<span class="af-node-facts">{facts}</span></div>'
+        f'{_SEPARATOR if facts else ""}<span class="af-node-facts">{facts}</span>'
     )
 
 

@@ -10,7 +10,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from artifactflow_nb.core.language import texts_in
+from artifactflow_nb.core.language import EnglishText, translate
+from artifactflow_nb.core.text.format import translate_count
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
@@ -46,6 +47,7 @@ class TreeView(PolledView):
         make_client: Creates the clients of the runs.
     """
 
+    label: EnglishText = "Conversations"
     css = "af-trees"
 
     def __init__(
@@ -59,12 +61,10 @@ class TreeView(PolledView):
         super().__init__(thread.engine)
         self._make_client = make_client
         self._thread = thread
-        self.texts = texts_in(thread.engine.settings.language)
-        self.label = self.texts("page_conversations")
         self._conversations = thread.engine.conversations
         self._chosen = conversation_id
         self._with_metrics = with_metrics
-        self._picker = ConversationPicker(self._conversations, self.texts)
+        self._picker = ConversationPicker(self._conversations)
         self._conversation: Conversation | None = None
         self._entries: tuple[TreeEntry, ...] = ()
         self._layout = TreeLayout((), has_start=False)
@@ -146,7 +146,7 @@ class TreeView(PolledView):
         content = self._drawing_content
         entries, selected, opened = content
         layout = await asyncio.to_thread(layout_tree, entries, selected=selected, open_message_ids=opened)
-        drawing = await asyncio.to_thread(tree_nodes.drawing, layout, selected, self.texts)
+        drawing = await asyncio.to_thread(tree_nodes.drawing, layout, selected)
         if content == self._drawing_content:  # else the call that changed it draws the tree again
             self._layout, self._drawing = layout, drawing
         return layout
@@ -200,20 +200,24 @@ class TreeView(PolledView):
         chosen: list[Node] = []
         if self._conversation is None:
             chosen.append(
-                Node("nothing", f"<p>{self.texts('ask_something', code='<code>wb.ask(…)</code>')}</p>", css="af-quiet")
+                Node(
+                    "nothing",
+                    f"<p>{translate('Ask something with {code}.', code='<code>wb.ask(…)</code>')}</p>",
+                    css="af-quiet",
+                )
             )
         else:
-            chosen += tree_nodes.heading(self._conversation, self.texts)
+            chosen += tree_nodes.heading(self._conversation)
             chosen += [self._dialog] if self._dialog else []
             chosen.append(self._drawing)
-            chosen += [tree_nodes.comparison_prompt(self._compared_entry, self.texts)] if self._compared_entry else []
+            chosen += [tree_nodes.comparison_prompt(self._compared_entry)] if self._compared_entry else []
             if self._comparison:
-                chosen.append(tree_nodes.comparison_view(self._comparison, self.texts))
+                chosen.append(tree_nodes.comparison_view(self._comparison))
             elif self._reader is not None:
                 reading = self._reader.nodes()
                 if entry := next((entry for entry in self._entries if entry.message_id == self._selected), None):
                     siblings = [other.message_id for other in self._entries if other.parent_id == entry.parent_id]
-                    reading += tree_nodes.actions(entry, siblings, self.texts)
+                    reading += tree_nodes.actions(entry, siblings)
                 chosen.append(Node("reading", kind="box", css="af-tree-read", children=reading))
         return (
             Node("lists", kind="box", css="af-tree-lists", children=self._picker.nodes(self._chosen)),
@@ -241,8 +245,8 @@ class TreeView(PolledView):
     def _saved_output_of(
         self, conversation: Conversation | None, layout: TreeLayout, texts: MessageTexts
     ) -> SavedOutput:
-        nodes = saved_tree(conversation, layout, texts, self._renderer, self.texts, with_metrics=self._with_metrics)
-        return saved_output(nodes, self.texts, css=self.css)
+        nodes = saved_tree(conversation, layout, texts, self._renderer, with_metrics=self._with_metrics)
+        return saved_output(nodes, css=self.css)
 
     def announcement(self) -> str:
         """Return the announcement of the displayed run; empty without a run."""
@@ -266,7 +270,7 @@ class TreeView(PolledView):
     async def act_rename_ask(self, _act: PageAction) -> None:
         """Show the form for a new title."""
         if self._conversation is not None:
-            self._dialog = tree_nodes.rename_form(self._conversation, self.texts)
+            self._dialog = tree_nodes.rename_form(self._conversation)
 
     async def act_rename(self, act: PageAction) -> None:
         """Rename the conversation."""
@@ -278,20 +282,20 @@ class TreeView(PolledView):
     async def act_delete_ask(self, _act: PageAction) -> None:
         """Ask for confirmation before the conversation is deleted."""
         if (chosen := self._conversation) is not None:
-            question = self.texts(
-                "delete_with",
+            question = translate(
+                "Delete “{title}” with {questions} and {artifacts}? This cannot be undone.",
                 title=question_line(chosen.title, 60),
-                questions=self.texts.count(chosen.n_messages, "n_questions"),
-                artifacts=self.texts.count(chosen.n_artifacts, "n_artifacts"),
+                questions=translate_count(chosen.n_messages, "question"),
+                artifacts=translate_count(chosen.n_artifacts, "artifact"),
             )
-            self._dialog = tree_nodes.confirmation(question, self.texts, "delete", conversation=chosen.conversation_id)
+            self._dialog = tree_nodes.confirmation(question, "delete", conversation=chosen.conversation_id)
 
     async def act_delete(self, act: PageAction) -> str:
         """Delete the conversation, and show the newest of the others."""
         await self._conversations.delete_conversation(str(act.args["conversation"]))
         await self._show(None)
         await self._save()
-        return self.texts("deleted")
+        return translate("Deleted.")
 
     async def act_dismiss(self, _act: PageAction) -> None:
         """Close the form or the confirmation without a change."""
@@ -323,7 +327,11 @@ class TreeView(PolledView):
         await self._save()
         # The message may have been deleted before the tree was read again.
         question = next((entry.question for entry in self._entries if entry.message_id == newest), "")
-        return self.texts("continues_with", question=question_line(question, 60)) if question else ""
+        return (
+            translate("The next question continues “{question}”.", question=question_line(question, 60))
+            if question
+            else ""
+        )
 
     async def act_ask(self, act: PageAction) -> None:
         """Ask a question that follows a message, and show its run."""
@@ -348,17 +356,21 @@ class TreeView(PolledView):
             if other.parent_id in subtree:
                 subtree.add(other.message_id)
         n_more = len(subtree) - 1
-        key = "prune_several" if n_more else "prune_question"
-        parts = {"questions": self.texts.count(n_more, "n_questions")} if n_more else {}
-        question = self.texts(key, question=question_line(entry.question, 60), **parts)
-        self._dialog = tree_nodes.confirmation(question, self.texts, "prune", message=entry.message_id)
+        text: EnglishText = (
+            "Delete “{question}”, {questions} after it, and all answers and artifacts?"
+            if n_more
+            else "Delete “{question}” with its answer and artifacts?"
+        )
+        questions = translate_count(n_more, "question")
+        question = translate(text, question=question_line(entry.question, 60), questions=questions)
+        self._dialog = tree_nodes.confirmation(question, "prune", message=entry.message_id)
 
     async def act_prune(self, act: PageAction) -> str:
         """Delete a message and all messages that follow it."""
         await self._conversations.delete_branch(self._entry(act).message_id)
         await self._show(self._chosen)
         await self._save()
-        return self.texts("deleted")
+        return translate("Deleted.")
 
     # --- comparison ------------------------------------------------------------------------------------------------
 
@@ -387,7 +399,7 @@ class TreeView(PolledView):
             n_turns = len(tree.path(entry.message_id))
             sides.append(BranchSide(entry, n_turns, message.content, message.response or "", by_id))
         # In a thread: the differences of long texts take up to 300 ms, in which no run could continue.
-        self._comparison = await asyncio.to_thread(comparison, sides[0], sides[1], self.texts)
+        self._comparison = await asyncio.to_thread(comparison, sides[0], sides[1])
         self._compared_entry = None
 
     # --- actions on the run that is read ---------------------------------------------------------------------------

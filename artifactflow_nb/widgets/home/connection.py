@@ -9,12 +9,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import translate
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.core.text.content_style import highlight
+from artifactflow_nb.core.text.format import translate_count, translate_duration
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import FormError
-from artifactflow_nb.models.base import ModelReply, ModelRequest
+from artifactflow_nb.models.base import AttemptStart, ModelReply, ModelRequest
 from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.models.openai.errors import public_url
 from artifactflow_nb.widgets.forms.form import Field, form_node
@@ -36,8 +37,7 @@ class ModelConnection:
         is_tested: Whether the chosen model has answered.
     """
 
-    def __init__(self, settings: Settings, texts: Texts) -> None:
-        self._texts = texts
+    def __init__(self, settings: Settings) -> None:
         # The fields keep their initial values, because the page rebuilds a form whose data change.
         self._first_address = self._address = public_url(settings.base_url) if settings.base_url else ""
         self._first_model = self._model = settings.model or ""
@@ -48,41 +48,47 @@ class ModelConnection:
 
     def nodes(self) -> tuple[Node, ...]:
         """The form of the endpoint; then that of its models, and the code."""
-        texts = self._texts
         endpoint = (
             Field(
                 "address",
                 "text",
                 self._first_address,
-                texts("endpoint"),
-                doc=texts("endpoint_help"),
+                translate("Endpoint"),
+                doc=translate("An OpenAI-compatible address."),
                 placeholder=_EXAMPLE_ADDRESS,
                 keep=True,
             ),
-            Field("key_name", "text", _DEFAULT_KEY, texts("key_name"), doc=texts("key_name_help"), keep=True),
+            Field(
+                "key_name",
+                "text",
+                _DEFAULT_KEY,
+                translate("Environment variable with the key"),
+                doc=translate("Its key is read from there; it is not stored. Empty for an endpoint without a key."),
+                keep=True,
+            ),
         )
         forms = [
             form_node(
                 "connect-form",
                 "list_models",
-                texts("list_models"),
-                texts("connect_model"),
+                translate("List its models"),
+                translate("Connect a model"),
                 endpoint,
                 css="af-connect",
                 is_sent_by_enter=True,
             )
         ]
         if self._is_checked:
-            field = Field("model", "text", self._first_model, texts("model"), keep=True)
+            field = Field("model", "text", self._first_model, translate("Model"), keep=True)
             if self._models:
                 value = self._first_model if self._first_model in self._models else self._models[0]
-                field = Field("model", "choice", value, texts("model"), self._models, keep=True)
+                field = Field("model", "choice", value, translate("Model"), self._models, keep=True)
             forms.append(
                 form_node(
                     "test-form",
                     "test_model",
-                    texts("test_call"),
-                    texts("test_model"),
+                    translate("Test call"),
+                    translate("Test a model"),
                     [field],
                     css="af-connect",
                     is_sent_by_enter=True,
@@ -91,7 +97,12 @@ class ModelConnection:
         if self.is_tested:
             code = Node("connect-code", f'<pre tabindex="0">{highlight(self.code, "python")}</pre>', css="af-md")
             add = form_node(
-                "connect-add", "add_connection", texts("page_add_code"), texts("use_model"), (), css="af-connect"
+                "connect-add",
+                "add_connection",
+                translate("Add to notebook"),
+                translate("Use the model"),
+                (),
+                css="af-connect",
             )
             forms += [code, add]
         return (Node("connect", kind="box", css="af-home-connect", children=tuple(forms)),)
@@ -112,9 +123,13 @@ class ModelConnection:
         address, key_name = (str(values.get(name) or "").strip() for name in ("address", "key_name"))
         # The value may be a key that was pasted by mistake, so it is neither stored nor repeated.
         if key_name and not _VARIABLE.fullmatch(key_name):
-            raise FormError({"key_name": self._texts("key_name_wrong")})
+            raise FormError({"key_name": translate("Write the name of an environment variable, not the key.")})
         if key_name and not os.environ.get(key_name):
-            raise FormError({"key_name": self._texts("key_missing")})
+            problem = translate(
+                "No environment variable of this name is set. Set it before Jupyter starts, or in a cell: "
+                "import getpass, os; os.environ[name] = getpass.getpass()"
+            )
+            raise FormError({"key_name": problem})
         model = OpenAIModel(address or None, os.environ.get(key_name) if key_name else None, "")
         self._address, self._key_name = model.address if address else "", key_name
         self._models, self._is_checked, self.is_tested = (), True, False  # without a list, a name can be typed
@@ -122,7 +137,7 @@ class ModelConnection:
             self._models = tuple(await model.list_models())
         finally:
             await model.aclose()
-        return self._texts("has_models", models=self._texts.count(len(self._models), "n_models"))
+        return translate("The endpoint has {models}.", models=translate_count(len(self._models), "model"))
 
     async def test_model(self, values: Mapping[str, Any]) -> str:
         """Make a call to the chosen model, and return its time and tokens.
@@ -131,7 +146,7 @@ class ModelConnection:
         """
         name = str(values.get("model") or "").strip()
         if not name:
-            raise FormError({"model": self._texts("choose_model")})
+            raise FormError({"model": translate("Choose a model.")})
         key = os.environ.get(self._key_name) if self._key_name else None
         model = OpenAIModel(self._address or None, key, name, timeout_s=60)
         request = ModelRequest((Message("user", _TEST_PROMPT),), max_retries=0)
@@ -139,11 +154,17 @@ class ModelConnection:
         try:
             reply = None
             async for event in model.stream(request):
+                started = time.perf_counter() if isinstance(event, AttemptStart) else started
                 reply = event if isinstance(event, ModelReply) else reply
         finally:
             await model.aclose()
         self._model, self.is_tested = name, True
         ms = (time.perf_counter() - started) * 1000
         n_tokens = reply.usage.input_tokens + reply.usage.output_tokens if reply else 0
-        tokens = self._texts.count(n_tokens, "n_tokens")
-        return self._texts("model_answered", model=name, time=self._texts.duration(ms), tokens=tokens)
+        tokens = translate_count(n_tokens, "token")
+        return translate(
+            "{model} answered in {time} with {tokens}. The workbench keeps its model until you run the code below.",
+            model=name,
+            time=translate_duration(ms),
+            tokens=tokens,
+        )

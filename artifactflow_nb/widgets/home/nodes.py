@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from artifactflow_nb.core.language import Texts
-from artifactflow_nb.core.text.format import clip, usd
+from artifactflow_nb.core.language import EnglishText, status_label, translate, translate_list
+from artifactflow_nb.core.text.format import capitalized, clip, translate_count, translate_duration, usd
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
-from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.store.storage import ModelUsage, RunEntry
 from artifactflow_nb.widgets.page.elements import action_attributes, status_mark, time_html
 from artifactflow_nb.widgets.page.nodes import Node
@@ -45,49 +44,28 @@ def state_of_run(run_id: str, state: Node) -> Node:
     return Node(f"{run_id}-state", state.html, state.kind, state.css, children=children, text="")
 
 
-def conversation_list(
-    conversations: Sequence[Conversation],
-    costs: Mapping[str, float | None],
-    make_link: MakeLink,
-    texts: Texts,
-    nothing: str,
-) -> Node:
-    """Build the list of conversations, with the cost of each by id; the text `nothing` for an empty list."""
-    if not conversations:
-        return Node("conversation-list", f"<p>{nothing}</p>", css="af-home-conversations af-quiet", text=nothing)
-    items = []
-    for entry in conversations:
-        cost = labels.cost_label(costs.get(entry.conversation_id))
-        facts = [texts.count(entry.n_messages, "n_questions"), *cost, time_html(entry.updated_at)]
-        title = clip(entry.title or texts("untitled"), TITLE_COLUMNS)
-        link = make_link(title, conversation=entry.conversation_id)
-        items.append(f'<li>{link} <span class="af-quiet">{" · ".join(facts)}</span></li>')
-    text = "\n".join([texts("conversations_are"), *(clip(entry.title, TITLE_COLUMNS) for entry in conversations)])
-    html = f'<ul class="af-home-list">{"".join(items)}</ul>'
-    return Node("conversation-list", html, css="af-home-conversations", text=text)
-
-
-def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink, texts: Texts) -> Node:
+def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink) -> Node:
     """The newest runs, each with its status."""
     rows, lines = [], []
     for entry, status in entries:
         run, question = entry.run, clip(entry.run.question, TITLE_COLUMNS)
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
         short_id = f'<code title="{escape(run.run_id)}">{escape(run.short_id)}</code>'
-        time = "" if entry.time_ms is None else texts.duration(entry.time_ms)
+        time = "" if entry.time_ms is None else translate_duration(entry.time_ms)
         cells = [time_html(run.started_at), time, entry.tokens_text, entry.cost_text, short_id]
-        failed = labels.failed_label(entry.n_failed, texts)
+        failed = labels.failed_label(entry.n_failed)
         words = f' <span class="af-quiet">{failed[0]}</span>' if failed else ""
-        name = f'<div class="af-home-name">{status_mark(status, texts)} {link}{words}</div>'
+        name = f'<div class="af-home-name">{status_mark(status)} {link}{words}</div>'
         row = f'<th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
         rows.append(f"<tr>{row}</tr>")
-        lines.append(texts("titled", title=texts.status(status), text=" · ".join([question, *failed])))
-    table = _table(("question", "began", "time", "tokens", "cost", "id"), rows, texts)
-    text = "\n".join([texts("newest_runs_are"), *lines])
+        text = " · ".join([question, *failed])
+        lines.append(translate("{title}: {text}", title=capitalized(status_label(status)), text=text))
+    table = _table(("question", "began", "time", "tokens", "cost", "id"), rows)
+    text = "\n".join([translate("Newest runs:"), *lines])
     return Node("run-table", table, text=text)
 
 
-def usage_table(usage: Sequence[ModelUsage], texts: Texts) -> Node:
+def usage_table(usage: Sequence[ModelUsage]) -> Node:
     """The usage of each model since midnight."""
     rows = [
         f'<tr><th scope="row">{escape(entry.model)}</th><td>{entry.n_calls:,}</td>'
@@ -95,32 +73,37 @@ def usage_table(usage: Sequence[ModelUsage], texts: Texts) -> Node:
         f"<td>{'–' if entry.cost_usd is None else usd(entry.cost_usd)}</td></tr>"
         for entry in usage
     ]
-    table = _table(("model", "calls", "tokens", "cost"), rows, texts)
+    table = _table(("model", "calls", "tokens", "cost"), rows)
     is_estimated = any(entry.is_estimated for entry in usage)
-    note = f'<p class="af-quiet">{texts("estimated")}</p>' if is_estimated else ""
+    note = f'<p class="af-quiet">{translate("≈ estimated from the size of the texts")}</p>' if is_estimated else ""
     return Node("usage-table", table + note, text="")
 
 
-def sources_line(searched: Mapping[str, int], others: Mapping[str, int], texts: Texts) -> Node:
-    """List the folders that runs search, with their numbers of files, and the indexed folders that they do not."""
+def sources_line(searched: Mapping[str, int], others: Mapping[str, int], hint: str) -> Node:
+    """List the folders that runs search, with their numbers of files, and the indexed folders that they do not.
+
+    `hint` says how a person adds files; it is left out where all folders are searched.
+    """
     # Without the paths, which would tell readers of the notebook about this computer.
     if not searched:
-        text, hint = texts("searches_reference"), texts("add_source")
+        text = translate("Runs search the language reference of Python, because no files of yours are indexed.")
     else:
-        text, hint = texts("searches", folders=_folder_names(searched, texts)), ""
+        text = translate("Runs search {folders}.", folders=_folder_names(searched))
     if others:
-        text += texts("not_searched", folders=_folder_names(others, texts))
-        hint = texts("add_source")
-    return Node("sources-line", f"<p>{escape(text + hint)}</p>", css="af-quiet", text=texts("sources_are", text=text))
+        folders = _folder_names(others)
+        text += translate(" Not searched, because this notebook chose its sources: {folders}.", folders=folders)
+    plain = translate("Sources: {text}", text=text)
+    text += hint if others or not searched else ""
+    return Node("sources-line", f"<p>{escape(text)}</p>", css="af-quiet", text=plain)
 
 
-def _folder_names(folders: Mapping[str, int], texts: Texts) -> str:
-    return texts.listed(
-        texts("folder", name=Path(folder).name, files=texts.count(n_files, "n_files"))
+def _folder_names(folders: Mapping[str, int]) -> str:
+    return translate_list(
+        translate("“{name}” ({files})", name=Path(folder).name, files=translate_count(n_files, "file"))
         for folder, n_files in folders.items()
     )
 
 
-def _table(columns: Sequence[str], rows: Sequence[str], texts: Texts) -> str:
-    head = "".join(f'<th scope="col">{texts(f"column_{name}")}</th>' for name in columns)
+def _table(columns: Sequence[EnglishText], rows: Sequence[str]) -> str:
+    head = "".join(f'<th scope="col">{translate(name, context="column")}</th>' for name in columns)
     return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'

@@ -20,18 +20,18 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from artifactflow_nb.core.language import texts_in
-from artifactflow_nb.core.text.format import clip
+from artifactflow_nb.core.language import EnglishText, status_label, translate
+from artifactflow_nb.core.text.format import capitalized, clip, translate_count
 from artifactflow_nb.core.text.markdown import escape
-from artifactflow_nb.engine.run_client import RunClient
+from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.models.base import model_name
-from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.store.ownership import effective_status
-from artifactflow_nb.store.runs import StoredRun
-from artifactflow_nb.store.storage import ModelUsage, RunEntry, load_conversation_costs, load_home
+from artifactflow_nb.store.runs import WAITING, StoredRun
+from artifactflow_nb.store.storage import ModelUsage, RunEntry, load_home
 from artifactflow_nb.widgets.chat.view import ChatView
+from artifactflow_nb.widgets.conversations.picker import ConversationPicker, saved_list
 from artifactflow_nb.widgets.home import nodes as home_nodes
 from artifactflow_nb.widgets.home.connection import ModelConnection
 from artifactflow_nb.widgets.page.elements import button
@@ -43,6 +43,7 @@ from artifactflow_nb.widgets.run.approval_card import approval_box, approval_car
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.render import RunRenderer
+from artifactflow_nb.widgets.run.saved import hint_for_status
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 _CSS = "af-home"
@@ -72,19 +73,34 @@ class _UnfinishedRun:
 
 
 class HomeView(PolledView):
-    """Live view of a workbench, with the HTML of its configuration."""
+    """Live view of a workbench.
 
-    def __init__(self, thread: EngineThread, configuration: str = "") -> None:
+    Args:
+        configuration: The HTML of the workbench's configuration; empty for none.
+        is_served: Whether a server shows it; its users cannot connect a model, and see which data folder it is.
+        takes_files: Whether files that are dropped on the page of the server become sources.
+        make_client: Creates the clients of the runs.
+    """
+
+    label: EnglishText = "Workbench"
+
+    def __init__(
+        self,
+        thread: EngineThread,
+        configuration: str = "",
+        *,
+        is_served: bool = False,
+        takes_files: bool = False,
+        make_client: MakeClient = RunClient,
+    ) -> None:
         super().__init__(thread.engine)
+        self._is_served, self._takes_files = is_served, takes_files
+        self._make_client = make_client
         self.css = _CSS
         self._thread = thread
         self._configuration = configuration
-        self.texts = texts_in(thread.engine.settings.language)
-        self.label = self.texts("workbench")
         self._unfinished: dict[str, _UnfinishedRun] = {}
-        self._conversations: Sequence[Conversation] = ()
-        self._n_listed = _N_LISTED
-        self._costs: Mapping[str, float | None] = {}
+        self._picker = ConversationPicker(self._engine.conversations, _N_LISTED)
         self._runs: Sequence[RunEntry] = ()
         self._today: Sequence[ModelUsage] = ()
         self._connection: ModelConnection | None = None
@@ -96,131 +112,128 @@ class HomeView(PolledView):
         return await super()._change_token(), _now().date()
 
     async def load(self) -> None:
-        """Load what waits and runs, the conversations and the costs of today."""
+        """Load what waits and runs, the conversations and the usage of today."""
         midnight = _now().replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._load_lock:
             home = await self._engine.database.read(lambda db: load_home(db, _N_RUNS, midnight))
             self._runs, self._today = home.runs, home.today
             await self._engine.load_sources()
-            self._conversations = await self._engine.conversations.list_conversations(self._n_listed + 1)
-            ids = [entry.conversation_id for entry in self._conversations]
-            self._costs = await self._engine.database.read(lambda db: load_conversation_costs(db, ids))
+            await self._picker.load()
             unfinished = {run.run_id: run for run in home.unfinished}
             for run_id in self._unfinished.keys() - unfinished.keys():
                 self._unfinished.pop(run_id).follower.close()
             for run in home.unfinished:
-                if run.run_id not in self._unfinished:
-                    await self._follow_run(run)
-
-    async def _follow_run(self, stored: StoredRun) -> None:
-        client, transcript = RunClient(self._thread, stored), RunTranscript(stored.question)
-        follower = RunFollower(client, transcript, self.screen.refresh, self.screen.save_soon)
-        self._unfinished[stored.run_id] = _UnfinishedRun(stored, client, transcript, follower)
-        await follower.start()
-        if self._is_closed:  # while the events were read
-            follower.close()
+                if run.run_id in self._unfinished:
+                    continue
+                client, transcript = self._make_client(self._thread, run), RunTranscript(run.question)
+                follower = RunFollower(client, transcript, self.screen.refresh, self.screen.save_soon)
+                self._unfinished[run.run_id] = _UnfinishedRun(run, client, transcript, follower)
+                await follower.start()
+                if self._is_closed:  # while the events were read
+                    follower.close()
 
     # --- content ----------------------------------------------------------------------------------------------------
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The conversation of the open chat; None without one."""
+        return self._chat.conversation_id if self._chat else None
 
     def nodes(self) -> tuple[Node, ...]:
         """Return the home or, if a chat is open, the chat below a button that closes it."""
         if self._chat is None:
             return self._home()
         back = Node(
-            "back", button(f"‹ {self.texts('workbench')}", "home", css="af-small"), "controls", "af-controls af-back"
+            "back", button(f"‹ {translate('Workbench')}", "home", css="af-small"), "controls", "af-controls af-back"
         )
         return (back, *self._chat.nodes())
 
     def saved_output(self) -> SavedOutput:
         """Return the home, even while a chat is open."""
-        return saved_output(self._home(is_saved=True), self.texts, css=_CSS)
+        return saved_output(self._home(is_saved=True), css=_CSS)
 
     def announcement(self) -> str:
         """Return the number of open requests, or the announcement of the open chat."""
         if self._chat is not None:
             return self._chat.announcement()
         n = sum(len(unfinished.transcript.pending_requests) for unfinished in self._unfinished.values())
-        return self.texts("requests_wait", requests=self.texts.count(n, "n_requests")) if n else ""
+        return translate("{requests} waiting for your decision.", requests=translate_count(n, "request")) if n else ""
 
     def _home(self, *, is_saved: bool = False) -> tuple[Node, ...]:
-        model, texts = model_name(self._engine.model), self.texts
+        model = model_name(self._engine.model)
         is_tested = self._connection is not None and self._connection.is_tested and not is_saved
-        in_use = texts("in_use_until") if is_tested else ""
-        title = f'<strong>{texts("workbench")}</strong> <span class="af-quiet">{escape(model + in_use)}</span>'
-        buttons = [
-            button(texts("new_chat"), "open", css="af-primary"),
-            button(texts("connect_model"), "connect", pressed=self._connection is not None),
-        ]
+        in_use = translate(" · in use until the code below has run") if is_tested else ""
+        title = f'<strong>{translate("Workbench")}</strong> <span class="af-quiet">{escape(model + in_use)}</span>'
+        buttons = [button(translate("New chat"), "open", css="af-primary")]
+        if not self._is_served:
+            buttons.append(button(translate("Connect a model"), "connect", pressed=self._connection is not None))
         live = [entry for entry in self._unfinished.values() if not entry.transcript.is_ended]
         waiting = sorted((entry for entry in live if entry.transcript.pending_requests), key=_first_request_time)
         running = [entry for entry in live if not entry.transcript.pending_requests]
         head = (
-            Node("title", title, css="af-question", text=texts("workbench_of", model=model)),
+            Node("title", title, css="af-question", text=translate("Workbench: {model}", model=model)),
             Node("head-controls", " ".join(buttons), "controls", "af-controls"),
         )
+        hint = translate(" wb.add_sources(folder) adds your own.")
+        if self._is_served:
+            hint = translate(" Drop files here to add your own.") if self._takes_files else ""
+        sources = home_nodes.sources_line(self._engine.searched_folders, self._engine.other_folders, hint)
         sections = [
             Node("head", kind="box", css="af-home-head", children=head),
             *(self._saved_work(waiting, running) if is_saved else self._live_work(waiting, running)),
             *self._folds(is_saved=is_saved),
-            home_nodes.section(
-                "sources",
-                texts("sources"),
-                [home_nodes.sources_line(self._engine.searched_folders, self._engine.other_folders, texts)],
-            ),
+            home_nodes.section("sources", translate("Sources"), [sources]),
         ]
+        if self._is_served:
+            folder = f"<p><code>{escape(str(self._engine.folder.absolute()))}</code></p>"
+            sections.append(home_nodes.section("folder", translate("Data folder"), [Node("folder-path", folder)]))
         if self._configuration:
             content = Node("configuration-table", self._configuration, css="af-home-configuration", text="")
-            sections.append(Node("configuration", texts("configuration"), "fold", "af-home-fold", children=(content,)))
+            sections.append(
+                Node("configuration", translate("Configuration"), "fold", "af-home-fold", children=(content,))
+            )
         return tuple(section for section in sections if section.children or section.html)
 
     def _live_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:
         """Yield the unfinished runs and the conversations of the store."""
-        link, texts = home_nodes.open_link, self.texts
+        link = home_nodes.open_link
         if self._connection:
             yield from self._connection.nodes()
-        yield home_nodes.section("waits", texts("waits_for_you"), [self._run(entry, link) for entry in waiting])
-        nothing = Node("running-none", f"<p>{texts('nothing_runs')}</p>", css="af-quiet af-home-run")
+        yield home_nodes.section("waits", translate("Waits for you"), [self._run(entry, link) for entry in waiting])
+        nothing = Node("running-none", f"<p>{translate('Nothing is running.')}</p>", css="af-quiet af-home-run")
         yield home_nodes.section(
-            "running", texts.status("running"), [self._run(entry, link) for entry in running] or [nothing]
+            "running", capitalized(status_label("running")), [self._run(entry, link) for entry in running] or [nothing]
         )
-        newest, nothing_yet = self._conversations[: self._n_listed], texts("no_conversations")
-        listed = [home_nodes.conversation_list(newest, self._costs, link, texts, nothing_yet)]
-        if len(self._conversations) > self._n_listed:
-            more = button(texts("more"), "more", css="af-small", name=texts("more_conversations"))
-            listed.append(Node("more", more, "controls", "af-controls"))
-        yield home_nodes.section("conversations", texts("page_conversations"), listed)
+        listed = Node("lists", kind="box", css="af-home-conversations", children=self._picker.nodes(None))
+        yield home_nodes.section("conversations", translate("Conversations"), [listed])
 
     def _saved_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:
         """Yield the unfinished runs and the conversations of this kernel, and the numbers of others."""
-        link, own, texts = home_nodes.link_text, self._own_conversations, self.texts
-        titles = texts("waits_for_you"), texts.status("running")
+        link, own = home_nodes.link_text, self._own_conversations
+        titles = translate("Waits for you"), capitalized(status_label("running"))
         for key, title, entries in zip(("waits", "running"), titles, (waiting, running), strict=True):
             ours = [entry for entry in entries if self._is_own(entry.run)]
-            hint, nodes = texts("decision_hint"), [self._run(entry, link) for entry in ours]
+            hint, nodes = hint_for_status(WAITING), [self._run(entry, link) for entry in ours]
             if n_others := len(entries) - len(ours):
-                text = texts("of_others", runs=texts.count(n_others, "n_runs"))
-                nodes.append(
-                    Node(
-                        f"{key}-others", f"<p>{text}</p>", css="af-quiet", text=texts("titled", title=title, text=text)
-                    )
-                )
+                text = translate("{runs} of other notebooks or kernels.", runs=translate_count(n_others, "run"))
+                plain = translate("{title}: {text}", title=title, text=text)
+                nodes.append(Node(f"{key}-others", f"<p>{text}</p>", css="af-quiet", text=plain))
             if key == "waits" and entries:
                 nodes.insert(0, Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint))
             yield home_nodes.section(key, title, nodes)
-        listed = [entry for entry in self._conversations if entry.conversation_id in own]
-        shown = home_nodes.conversation_list(listed, self._costs, link, texts, texts("listed_here"))
-        yield home_nodes.section("conversations", texts("page_conversations"), [shown])
+        listed = [entry for entry in self._picker.conversations if entry.conversation_id in own]
+        yield home_nodes.section("conversations", translate("Conversations"), [saved_list(listed)])
 
     def _folds(self, *, is_saved: bool) -> Iterator[Node]:
         """Yield the collapsible sections of the newest runs and of the usage; a page has them even without runs."""
         runs = [(entry, self._status(entry.run)) for entry in self._runs if not is_saved or self._is_own(entry.run)]
-        make_link, texts = home_nodes.link_text if is_saved else home_nodes.open_link, self.texts
+        make_link = home_nodes.link_text if is_saved else home_nodes.open_link
         for key, title, table in (
-            ("runs", texts("newest_runs"), home_nodes.run_table(runs, make_link, texts) if runs else None),
-            ("today", texts("today"), home_nodes.usage_table(self._today, texts) if self._today else None),
+            ("runs", translate("Newest runs"), home_nodes.run_table(runs, make_link) if runs else None),
+            ("today", translate("Today"), home_nodes.usage_table(self._today) if self._today else None),
         ):
             if table or not is_saved:
-                content = table or Node(f"{key}-none", f"<p>{texts('no_runs')}</p>", css="af-quiet")
+                content = table or Node(f"{key}-none", f"<p>{translate('No runs yet.')}</p>", css="af-quiet")
                 yield Node(key, title, "fold", "af-home-fold", children=(content,))
 
     def _is_own(self, run: StoredRun) -> bool:
@@ -238,21 +251,20 @@ class HomeView(PolledView):
         run, transcript = entry.run, entry.transcript
         question = clip(run.question, home_nodes.TITLE_COLUMNS)
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
-        activity = labels.activity(transcript.lead_job, self.texts) if not transcript.pending_requests else ""
+        activity = labels.activity(transcript.lead_job) if not transcript.pending_requests else ""
         stall = entry.renderer.stall(transcript.lead_job) if activity else ""
         html = f'{link} <span class="af-arg">{escape(activity)}</span>{stall}'
         render = partial(entry.renderer.cited_html, transcript)
         # A box for each run, so that its buttons decide only the requests of this run.
         cards = approval_box(
-            approval_card(request, entry.client.tool(request.tool), render, self.texts)
-            for request in transcript.pending_requests
+            approval_card(request, entry.client.tool(request.tool), render) for request in transcript.pending_requests
         )
         children = (
             Node(
                 f"{run.run_id}-line",
                 html,
                 css="af-home-line",
-                text=self.texts("titled", title=self.texts.status(transcript.status), text=question),
+                text=translate("{title}: {text}", title=capitalized(status_label(transcript.status)), text=question),
             ),
             home_nodes.state_of_run(run.run_id, entry.renderer.status_line(transcript, run=run.run_id)),
             *([replace(cards, key=f"{run.run_id}-approvals")] if cards.children else []),
@@ -275,17 +287,29 @@ class HomeView(PolledView):
         conversation_id, message_id = act.args.get("conversation"), act.args.get("message")
         if conversation_id is not None:
             await self._engine.conversations.get(str(conversation_id))  # raises `NotFound` before anything changes
-        chat = ChatView(self._thread, None if conversation_id is None else str(conversation_id))
+        chat = ChatView(
+            self._thread,
+            None if conversation_id is None else str(conversation_id),
+            is_served=self._is_served,
+            make_client=self._make_client,
+        )
         await chat.open(self.screen)
         if conversation_id is not None and message_id is not None:
             await chat.act(PageAction("choose", {"conversation": conversation_id, "message": message_id}, act.page))
         self._chat, self.css = chat, f"{ChatView.css} af-home-chat"
         self.screen.effect(act.page, "focus", key="composer")
 
+    async def act_choose(self, act: PageAction) -> None:
+        """Open a conversation of the list."""
+        await self.act_open(act)
+
+    async def act_search(self, act: PageAction) -> None:
+        """List the conversations that contain the words; all if there are no words."""
+        await self._picker.search(str(_values(act).get("words", "")))
+
     async def act_more(self, _act: PageAction) -> None:
         """List more conversations."""
-        self._n_listed += _N_RUNS
-        await self.load()
+        await self._picker.load_more()
 
     async def act_home(self, act: PageAction) -> None:
         """Close the open chat."""
@@ -323,7 +347,7 @@ class HomeView(PolledView):
 
     async def act_connect(self, act: PageAction) -> None:
         """Open or close the form of a model connection."""
-        self._connection = None if self._connection else ModelConnection(self._engine.settings, self.texts)
+        self._connection = None if self._connection else ModelConnection(self._engine.settings)
         if self._connection:
             self.screen.effect(act.page, "focus", key="connect-form")
 

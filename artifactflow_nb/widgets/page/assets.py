@@ -5,42 +5,61 @@ view, precede them.
 """
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 
-from artifactflow_nb.core.language import Language, texts_in
+from artifactflow_nb.core.language import Language, catalogue
 from artifactflow_nb.core.text.content_style import all_content_style
 from artifactflow_nb.core.text.panels import BASE_STYLE, stylesheet
 
 _STATIC = files("artifactflow_nb.widgets") / "static"
 # In load order: later scripts use what earlier ones define.
 _SCRIPTS = (
-    *("texts.js", "focus.js", "tree.js", "follow.js", "clocks.js", "code.js", "place.js", "field.js", "choices.js"),
-    *("items.js", "composer.js", "form.js", "preview.js", "approval.js", "question.js", "approval_group.js"),
-    *("notices.js", "attention.js"),
-    *("effects.js", "output.js", "drafts.js", "branches.js", "fit.js", "board.js", "mount.js", "panel.js"),
+    *("texts", "host", "focus", "pointer", "tree", "follow", "clocks", "code", "place", "field", "choices", "items"),
+    *("composer", "form", "preview", "approval", "question", "approval_group", "notices", "attention", "effects"),
+    *("output", "drafts", "branches", "fit", "board", "mount", "actions", "ended_runs", "panel", "widget"),
 )
 
+_KEY_CHARS = 12
+_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
-def _read_static(names: Iterable[str]) -> str:
-    return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in names)
 
-
-@cache
-def script(language: Language) -> str:
-    """JavaScript module that every panel runs."""
-    return _page_texts(language) + _read_static(_SCRIPTS)
+def _read_scripts(names: Iterable[str]) -> str:
+    return "\n".join((_STATIC / f"{name}.js").read_text(encoding="utf-8") for name in names)
 
 
 @cache
-def ended_runs_script(language: Language) -> str:
-    """JavaScript module for the buttons of ended runs."""
-    return _page_texts(language) + _read_static(("texts.js", "tree.js", "field.js", "effects.js", "ended_runs.js"))
+def script(language: Language, importer: str = "", style: str = "") -> str:
+    """JavaScript module that every panel runs; a script that imports its `translate` has its texts translated, too.
+
+    `style` is CSS that the module adds to the pages and shadow roots of its panels.
+    """
+    scripts = _read_scripts(_SCRIPTS)
+    texts = {
+        text: translation
+        for text, translation in catalogue(language).items()
+        if (quoted := json.dumps(text, ensure_ascii=False)) in scripts or quoted in importer
+    }
+    values = json.dumps(texts, ensure_ascii=False)
+    constants = f"UI_LANGUAGE = {json.dumps(language)}, UI_TEXTS = {values}, UI_STYLE = {json.dumps(style)}"
+    return f"const {constants};\n{scripts}"
 
 
-def _page_texts(language: Language) -> str:
-    return f"const UI_TEXTS = {json.dumps(dict(texts_in(language).page), ensure_ascii=False)};\n"
+@cache
+def page_script(language: Language) -> Mapping[str, str]:
+    """Message with the module of all widgets and their styles."""
+    return {"type": "script", "script": script(language, style=all_styles())}
+
+
+@cache
+def loader(language: Language) -> str:
+    """JavaScript module of a widget: it loads the one of `page_script`, which the widgets of a page share."""
+    code = re.sub(r"\n\s*", "\n", _COMMENT.sub("", _read_scripts(("loader",))))
+    key = sha256(page_script(language)["script"].encode()).hexdigest()[:_KEY_CHARS]
+    return f'const KEY = "{key}";\n{code}'
 
 
 @cache

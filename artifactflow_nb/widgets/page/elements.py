@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import EnglishText, parameter_label, status_label, translate
 from artifactflow_nb.core.text.cards import Named
-from artifactflow_nb.core.text.format import capitalized, format_local_time, value_text
+from artifactflow_nb.core.text.format import capitalized, format_local_time, translate_count, value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.export.files import EXPORT_FORMATS
 
@@ -25,6 +25,7 @@ STATUS_MARKS = {
     "completed": "✓",
     "failed": "✕",
     "cancelled": "–",
+    "denied": "–",
     "interrupted": "!",
     "deleted": "–",
     "pending": "○",
@@ -33,9 +34,9 @@ STATUS_MARKS = {
 }
 
 
-def status_mark(status: str, texts: Texts) -> str:
+def status_mark(status: str) -> str:
     """A symbol with an accessible name, so that the status is readable without colour."""
-    name, sign = texts(f"state_{status}"), STATUS_MARKS[status]
+    name, sign = status_label(status), STATUS_MARKS[status]
     return f'<span class="af-mark af-{status}" role="img" aria-label="{name}">{sign}</span>'
 
 
@@ -49,21 +50,18 @@ def time_html(time: datetime) -> str:
     return f'<span data-at="{time.timestamp() * 1000:.0f}">{format_local_time(time)}</span>'
 
 
-def params_html(params: Mapping[str, Any], texts: Texts, *, without: Iterable[str] = ()) -> str:
+def params_html(params: Mapping[str, Any], *, without: Iterable[str] = ()) -> str:
     """Definition list of the parameters that are not None, except some names, with long values shortened."""
     hidden = set(without)
-    rows = [
-        f"<dt>{escape(texts.parameter(name))}</dt><dd>{escape_with_language(_shorten(value_text(value), texts))}</dd>"
-        for name, value in params.items()
-        if name not in hidden and value is not None
-    ]
+    rows = []
+    for name, value in params.items():
+        if name in hidden or value is None:
+            continue
+        if len(text := value_text(value)) > PARAM_CHARS:
+            size = translate_count(len(text), "character")
+            text = translate("{text} … ({characters})", text=text[:PARAM_CHARS], characters=size)
+        rows.append(f"<dt>{escape(parameter_label(name))}</dt><dd>{escape_with_language(text)}</dd>")
     return f'<dl class="af-params">{"".join(rows)}</dl>' if rows else ""
-
-
-def _shorten(text: str, texts: Texts) -> str:
-    if len(text) <= PARAM_CHARS:
-        return text
-    return texts("shortened", text=text[:PARAM_CHARS], characters=texts.count(len(text), "n_characters"))
 
 
 def action_attributes(act: str, **args: Any) -> str:
@@ -88,7 +86,7 @@ def button(label: str, act: str, *, css: str = "", name: str = "", pressed: bool
     return f'<button type="button" {attributes}>{escape(label)}</button>'
 
 
-def format_buttons(act: str, texts: Texts, name: str = "download_as") -> list[str]:
-    """Buttons that download a document, one per export format, with the key of their accessible names."""
-    names = {form: texts(name, form=form, kind=texts(f"kind_{form}")) for form in EXPORT_FORMATS}
-    return [button(form, act, name=label, form=form) for form, label in names.items()]
+def format_buttons(act: str, name: EnglishText = "Download {form}: {kind}") -> list[str]:
+    """Buttons that download a document, one per export format, with a text for the accessible names."""
+    kinds = {form: translate(export_format.label) for form, export_format in EXPORT_FORMATS.items()}
+    return [button(form, act, name=translate(name, form=form, kind=kind), form=form) for form, kind in kinds.items()]

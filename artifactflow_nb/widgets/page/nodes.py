@@ -94,11 +94,13 @@ class _PatchBuilder:
         self._missing: dict[str, None] = {}
         self._seen: set[str] = set()
 
-    def compare(self, old: tuple[Node, ...], new: tuple[Node, ...], parent: str) -> None:
-        """Record the differences between the old and the new children of an element."""
+    def compare(self, old: tuple[Node, ...], new: tuple[Node, ...], parent: str, *, is_moved: bool = False) -> None:
+        """Record the differences between the old and the new children of an element, which may have moved."""
         # A streamed answer has hundreds of finished blocks before the one that grows.
         n_same = next((n for n, differs in enumerate(map(is_not, old, new)) if differs), min(len(old), len(new)))
         after = new[n_same - 1].key if n_same else ""
+        if is_moved:
+            self._seen.update(key for node in new[:n_same] for key in _keys(node))
         old, new = old[n_same:], new[n_same:]
         new_keys = {node.key for node in new}
         for node in old:
@@ -130,7 +132,8 @@ class _PatchBuilder:
             if sent and sent.node is node:  # only moved: its children moved with it
                 self._seen.update(_keys(node))
             else:
-                self.compare(sent.node.children if sent else (), node.children, node.key)
+                moved = is_moved or (sent is not None and sent.parent != parent)
+                self.compare(sent.node.children if sent else (), node.children, node.key, is_moved=moved)
 
     def finish(self) -> dict[str, Any]:
         """Remove missing nodes from `sent` and return the patch."""

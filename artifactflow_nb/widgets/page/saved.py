@@ -1,4 +1,4 @@
-"""Saved output of a view: its nodes as HTML, Markdown and plain text that are readable without a kernel.
+"""Saved output of a view: its nodes as HTML and plain text that are readable without a kernel.
 
 This is the only serialiser of nodes. Buttons and forms are omitted; folds remain. The plain text consists of the `text`
 of the nodes, which has no ids, times or tokens, so that a notebook test can compare it.
@@ -6,24 +6,22 @@ of the nodes, which has no ids, times or tokens, so that a notebook test can com
 
 import re
 from collections.abc import Iterator
-from functools import partial
 
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import current_language, translate
 from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.core.text.panels import panel_style
-from artifactflow_nb.widgets.page.markdown import fold_text, html_to_markdown, list_item, list_text, summary_html
 from artifactflow_nb.widgets.page.nodes import Node
 
 SavedOutput = dict[str, str]
-"""Static output in a saved notebook, by media type: `text/plain`, `text/markdown` and `text/html`."""
+"""Static output in a saved notebook, by media type: `text/plain` and `text/html`."""
 
 _LIVE_ONLY = frozenset({"controls", "form"})
 _LISTS = {"list": ("ol", ' role="list"'), "item": ("li", "")}
 """Tag and attributes by kind; with `list-style: none`, some browsers drop the list semantics without a role."""
-_COPIED = re.compile(r'<(pre|table) tabindex="0">.*?</\1>', re.DOTALL)
+_COPIED = re.compile(r'<(pre|table) tabindex="0"[^>]*>.*?</\1>', re.DOTALL)
 LIVE_BUTTON = "af-live-button"
 """Class of a button within a text that needs the kernel, and is left out of saved outputs."""
 _LIVE_BUTTONS = re.compile(rf'<button [^>]*class="[^"]*\b{LIVE_BUTTON}\b[^"]*"[^>]*>[^<]*</button>')
@@ -37,17 +35,17 @@ _BREAK_BETWEEN_BLOCKS = re.compile(r"(</(?:p|h[1-6]|[ou]l|li|blockquote|t\w+)>|<
 _LINE_BREAK = "&#10;"
 
 
-def saved_output(nodes: tuple[Node, ...], texts: Texts, *, css: str = "") -> SavedOutput:
+def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
     """Serialise nodes with the styles that they need; the root element has the classes `af-run` and `css`."""
     output = saved_fragment(nodes)
-    lang = "" if texts.language == "en" else f' lang="{texts.language}"'
+    lang = "" if (language := current_language()) == "en" else f' lang="{language}"'
     root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}"{lang}>'
     html = _NAME_TOOLTIP.sub("", _EMPTY_SPAN.sub("", output["text/html"]))
     html = _BREAK_BETWEEN_BLOCKS.sub(r"\1", html).replace("\n", _LINE_BREAK)
     # When a notebook is converted to Markdown, an HTML block ends at the first blank line; and a notebook file takes 13
     # characters for each line.
     root += f'<div class="af-tree">{html}</div></div>'
-    root = _COPIED.sub(partial(_with_copy_button, texts=texts), root)
+    root = _COPIED.sub(_with_copy_button, root)
     plots = BOTH_STYLE if "<svg" in root or "<img" in root else ""
     style = panel_style(root, plots)
     # JupyterLab shows the first line of a collapsed output as text.
@@ -55,32 +53,34 @@ def saved_output(nodes: tuple[Node, ...], texts: Texts, *, css: str = "") -> Sav
     return {**output, "text/html": f"<!-- {label} -->\n{hidden_style(style)}\n{root}"}
 
 
-def copy_script(texts: Texts) -> str:
+def saved_text(html: str) -> str:
+    """Serialise the sanitised HTML of a text with the styles that the text needs."""
+    return saved_output((Node("text", html, css="af-md"),))["text/html"].partition("\n")[2]
+
+
+def copy_script() -> str:
     """The only script in a saved output. It copies code as text and a table as values between tabs."""
+    label, copied, refused = translate("Copy"), translate("Copied"), translate("Not allowed")
     return (
         "const s=getSelection(),name=this.ariaLabel;"
         "s.selectAllChildren(this.closest('.af-code-box').lastElementChild);"
-        f"this.ariaLabel=this.textContent=document.execCommand('copy')?'{texts('copied')}':'{texts('not_allowed')}';"
-        f"s.removeAllRanges();setTimeout(()=>{{this.textContent='{texts('page_copy')}';this.ariaLabel=name}},2000)"
+        f"this.ariaLabel=this.textContent=document.execCommand('copy')?'{copied}':'{refused}';"
+        f"s.removeAllRanges();setTimeout(()=>{{this.textContent='{label}';this.ariaLabel=name}},2000)"
     )
 
 
-def _with_copy_button(match: re.Match[str], texts: Texts) -> str:
+def _with_copy_button(match: re.Match[str]) -> str:
     """Return code or a table with a copy button, which stays hidden if a sanitiser removes its script."""
-    name = texts("page_copy_code" if match[1] == "pre" else "page_copy_table")
-    script = copy_script(texts)
+    name = translate("Copy this code" if match[1] == "pre" else "Copy this table")
+    script = copy_script()
     button = f'<button type="button" class="af-button af-small af-copy-code" aria-label="{name}" onclick="{script}">'
-    tools = f'<span class="af-code-tools" hidden="hidden">{button}{texts("page_copy")}</button></span>'
+    tools = f'<span class="af-code-tools" hidden="hidden">{button}{translate("Copy")}</button></span>'
     return f'<div class="af-code-box">{tools}{match[0]}</div>'
 
 
 def saved_fragment(nodes: tuple[Node, ...]) -> SavedOutput:
     """Serialise a part of a view, without the root element and the styles."""
-    return {
-        "text/plain": escape_invisible("\n\n".join(_texts(nodes))),
-        "text/markdown": "\n\n".join(_markdown(nodes)),
-        "text/html": saved_html(nodes),
-    }
+    return {"text/plain": escape_invisible("\n\n".join(_texts(nodes))), "text/html": saved_html(nodes)}
 
 
 def saved_html(nodes: tuple[Node, ...]) -> str:
@@ -97,23 +97,6 @@ def _html(node: Node) -> str:
         return f'<details class="{node.css}"{state}><summary>{node.html}</summary>{body}</details>'
     name, role = _LISTS.get(node.kind, ("div", ""))
     return f'<{name} class="{node.css}"{role}>{text}{inside}</{name}>'
-
-
-def _markdown(nodes: tuple[Node, ...]) -> Iterator[str]:
-    """Yield the blocks of nodes."""
-    for node in nodes:
-        if node.kind in _LIVE_ONLY:
-            continue
-        inside = list(_markdown(node.children))
-        if node.kind == "fold":
-            yield fold_text(summary_html(node.html), "\n\n".join(inside), is_open=node.is_open)
-        elif node.kind == "item":
-            yield list_item("-", inside)
-        elif node.kind == "list":
-            yield list_text(inside)
-        else:
-            own = html_to_markdown(node.html)
-            yield from [own, *inside] if own else inside
 
 
 def _texts(nodes: tuple[Node, ...]) -> Iterator[str]:

@@ -4,7 +4,7 @@
 
     page   hello ──> snapshot      sent again after a reload, or when a patch number is missing
     view   refresh ──(at most 25 times a second)──> patch {seq, tree, ...}
-    page   act {id, act, args} ──> view ──> patch, then result {id, message, errors}
+    page   act {id, act, args} ──> received {id}, then view ──> patch, then result {id, message, errors}
     view   save_soon ──> the saved output, and saved {n}    a page whose output did not change requests it with `output`
     page   gone ──> ping; if no page answers, the view is closed; it is also closed with the engine
     page   hold {on} ──> saving is deferred: replacing the output would interrupt an input method's composition
@@ -20,11 +20,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from artifactflow_nb.core.language import translate
 from artifactflow_nb.errors import ArtifactFlowError, FormError
 from artifactflow_nb.flows.cancellation import start_task
 from artifactflow_nb.widgets.page.nodes import TreeDiff
 from artifactflow_nb.widgets.page.saved import SavedOutput
-from artifactflow_nb.widgets.page.view import PageAction, View
+from artifactflow_nb.widgets.page.view import PageAction, PanelState, View
 
 PATCH_INTERVAL_S = 0.04
 # Until a page has said hello, the whole tree is sent each time, so less often.
@@ -57,6 +58,11 @@ class SavedState:
 SaveOutput = Callable[[SavedOutput, int, bool], SavedState]
 
 
+def return_saved(output: SavedOutput, number: int, is_last: bool) -> SavedState:
+    """Save the output of a view that no cell displays."""
+    return SavedState(number, output, is_last)
+
+
 class PageStream:
     """Sends a view to its pages and receives their messages; runs on the engine's loop.
 
@@ -64,6 +70,7 @@ class PageStream:
         send: Sends a message to the pages; disconnected pages miss it.
         save: Writes the numbered output into the cell and returns what the cell then contains.
         leave: Called once when the view is closed; from then on the pages show the saved output.
+        report: Called with the state of the view when it has changed since it was opened.
         save_delay_s: Seconds without another `save_soon` before the output is saved.
         disconnect_after_s: Seconds to wait for another page after one has removed its output.
     """
@@ -72,8 +79,9 @@ class PageStream:
         self,
         view: View,
         send: SendMessage,
-        save: SaveOutput = lambda output, number, is_last: SavedState(number, output, is_last),
+        save: SaveOutput = return_saved,
         leave: Callable[[], None] = lambda: None,
+        report: Callable[[PanelState], object] = lambda _state: None,
         *,
         save_delay_s: float = SAVE_DELAY_S,
         disconnect_after_s: float = DISCONNECT_AFTER_S,
@@ -82,6 +90,8 @@ class PageStream:
         self._send = send
         self._save = save
         self._leave = leave
+        self._report = report
+        self._state = PanelState()
         self._save_delay_s = save_delay_s
         self._disconnect_after_s = disconnect_after_s
         self._saved: SavedState | None = None
@@ -107,14 +117,16 @@ class PageStream:
 
     # --- life cycle -------------------------------------------------------------------------------------------------
 
-    async def open(self) -> None:
-        """Open the view; it is closed when no page shows it any longer or the engine closes."""
+    async def open(self) -> PanelState:
+        """Open the view and return its state; it is closed when no page shows it any longer or the engine closes."""
         try:
             await self._view.open(self)
         except BaseException:
             self.close()
             raise
         self._lifetime = asyncio.get_running_loop().create_task(self._finish_with_engine())
+        self._state = self._view.state()
+        return self._state
 
     async def _finish_with_engine(self) -> None:
         # A closing engine cancels the tasks of its loop; this task does nothing but wait for that.
@@ -187,6 +199,9 @@ class PageStream:
         if self._flush_timer:
             self._flush_timer.cancel()
             self._flush_timer = None
+        if (state := self._view.state()) != self._state:
+            self._state = state
+            self._report(state)
         # A page's hello may be queued behind a running cell, and messages before it may be lost: send no patches yet.
         if not self._page_seen:
             self._snapshot()
@@ -211,7 +226,7 @@ class PageStream:
             "snapshot",
             tree=self._diff.snapshot(self._view.nodes()),
             announce=self._announced,
-            label=self._view.label,
+            label=translate(self._view.label),
             css=self._css,
             ended=self._finished,
             saved=self._saved.number if self._saved else 0,
@@ -235,19 +250,18 @@ class PageStream:
             case {"type": "hold", "page": str(page), "on": bool(on)}:
                 self._held_until[page] = time.monotonic() + MAX_HOLD_S if on else 0.0
             case {"type": "act", "id": int(number), "page": str(page), "act": str(name), "args": dict(args)}:
+                self._send({"type": "received", "page": page, "id": number})
                 start_task(self._tasks, self._perform(number, PageAction(name, args, page)))
 
     async def _perform(self, number: int, act: PageAction) -> None:
         """Perform an action, send the changes, then the result for its control."""
         result: dict[str, Any] = {"message": "", "failed": False, "errors": {}}
-        translate = self._view.texts.error
         try:
             result["message"] = await self._view.act(act)
         except FormError as error:
-            fields = {name: translate(problem, "FormError") for name, problem in error.fields.items()}
-            result |= {"message": translate(str(error), "FormError"), "failed": True, "errors": fields}
+            result |= {"message": str(error), "failed": True, "errors": dict(error.fields)}
         except ArtifactFlowError as error:
-            result |= {"message": translate(str(error), type(error).__name__), "failed": True}
+            result |= {"message": str(error), "failed": True}
         except Exception as error:  # noqa: BLE001 - show every error to the person who pressed the button
             result |= {"message": f"This did not work: {type(error).__name__}: {error}", "failed": True}
         self._log_errors(self.flush)

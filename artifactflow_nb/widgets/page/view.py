@@ -14,9 +14,9 @@ import base64
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from artifactflow_nb.core.language import ENGLISH, Texts
+from artifactflow_nb.core.language import EnglishText, translate
 from artifactflow_nb.export.document import ExportDocument
 from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes, document_name
 from artifactflow_nb.widgets.page.nodes import Node
@@ -36,6 +36,15 @@ class PageAction:
     name: str
     args: Mapping[str, Any]
     page: str = ""
+
+
+class PanelState(NamedTuple):
+    """What a view shows, for the values of its `Panel`, which describes them."""
+
+    run_id: str = ""
+    status: str = ""
+    pending: int = 0
+    cost_usd: float | None = None
 
 
 ActionHandler = Callable[[PageAction], Awaitable[str | None]]
@@ -71,15 +80,13 @@ class View(ABC):
     """Base class of the panels.
 
     Attributes:
-        label: Accessible name of the panel.
+        label: Accessible name of the panel, in English; pages show the translation.
         css: Class names of the root element, in addition to `af-run`.
-        texts: The texts of the interface in the view's language, also for the scripts of the page.
         screen: The pages that show the view; set by `open`.
     """
 
-    label = ""
+    label: EnglishText = ""
     css = ""
-    texts: Texts = ENGLISH
     screen: Screen
 
     async def open(self, screen: Screen) -> None:
@@ -96,11 +103,15 @@ class View(ABC):
 
     def saved_output(self) -> SavedOutput:
         """Current content as static output for the saved notebook."""
-        return saved_output(self.saved_nodes(), self.texts, css=self.css)
+        return saved_output(self.saved_nodes(), css=self.css)
 
     def announcement(self) -> str:
         """Text that a screen reader announces when it changes; empty for none."""
         return ""
+
+    def state(self) -> PanelState:
+        """Return the state of the run that the view is about; empty for other views."""
+        return PanelState()
 
     async def act(self, act: PageAction) -> str:
         """Call the handler `act_<name>`; unknown actions are ignored.
@@ -119,7 +130,7 @@ class View(ABC):
         content = await asyncio.to_thread(document_bytes, document, form)  # a large document would block the loop
         name, data = document_name(document, form), base64.b64encode(content).decode()
         self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
-        return self.texts("downloaded", name=name)
+        return translate("Downloaded as {name}.", name=name)
 
     def close(self) -> None:  # noqa: B027 - optional: a view without subscriptions has nothing to stop
         """Stop following changes; idempotent."""

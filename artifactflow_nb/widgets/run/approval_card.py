@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, SCOPES, Decision
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import (
+    EnglishText,
+    agent_label,
+    current_language,
+    parameter_label,
+    tool_label,
+    translate,
+)
 from artifactflow_nb.core.text.cards import Named, cell_html
 from artifactflow_nb.core.text.diff import marked_diff
 from artifactflow_nb.core.text.format import capitalized, clip, value_text
@@ -31,55 +38,62 @@ _PROPOSED = " as proposed"
 _SAY_INSTEAD = "Say what the agent should do instead."
 _SAY_ANSWER = "Say what you answer."
 _CHOICES = ("approve", "deny", "instruct")
+_EDITS: Mapping[str, EnglishText] = {BUDGET_KIND: "Change the limits", "plan": "Edit the plan"}
+_LIMITS: Mapping[str, tuple[EnglishText, EnglishText]] = {
+    "tokens": ("tokens", "Input and output tokens of all model calls of the run, those that are spent included."),
+    "usd": ("US dollars", "US dollars that these calls cost."),
+    "seconds": ("seconds", "Seconds of running time, without the time in which the run waits for you."),
+}
+"""Label and description of the limits of a budget."""
 
 
-def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callable[[str], str], texts: Texts) -> Node:
+def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callable[[str], str]) -> Node:
     """Card of an open request; `render` converts the preview's Markdown into sanitised HTML.
 
     Without its tool, which may not be registered here, a call cannot be edited. A request without a call needs no tool:
     the form follows the types of its values.
     """
     if request.kind == QUESTION_KIND:
-        return _question_card(request, render, texts)
-    title = labels.request_sentence(request, texts)
+        return _question_card(request, render)
+    title = labels.request_sentence(request)
     is_budget = request.kind == BUDGET_KIND
     if request.is_for_call or is_budget:
         # Without a larger budget no agent could act on an answer, so a budget request takes none.
-        answer = "" if is_budget else texts("instruct_instead")
+        answer = "" if is_budget else translate("Instruct instead")
         answering = {
             "answer": answer,
-            "answerField": texts("instruction_to_agent"),
-            "answerSubmit": texts("send_instruction"),
-            "note": texts("page_note_to_agent"),
+            "answerField": translate("Instruction to the agent"),
+            "answerSubmit": translate("Send instruction"),
+            "note": translate("Note to the agent"),
         }
     else:  # a graph asked: it receives the answer, and may read the note
         answering = {
-            "answer": texts("answer"),
-            "answerField": texts("page_your_answer"),
-            "answerSubmit": texts("page_send_answer"),
-            "note": texts("note"),
+            "answer": translate("Answer", context="request"),
+            "answerField": translate("Your answer"),
+            "answerSubmit": translate("Send answer"),
+            "note": translate("Note"),
         }
-    edit = {BUDGET_KIND: "change_limits", "plan": "edit_plan"}.get(request.kind, "edit_parameters")
     data = {
         "request": request.id,
-        "subject": texts.tool(request.tool),
+        "subject": tool_label(request.tool),
         "title": title,
-        "fields": [field.as_json() for field in _fields(request, tool, texts)],
-        "edit": texts(edit),
-        "submit": texts("continue_with" if is_budget else "approve_with"),
+        "fields": [field.as_json() for field in _fields(request, tool)],
+        "edit": translate(_EDITS.get(request.kind, "Edit parameters")),
+        "submit": translate("Continue with these" if is_budget else "Approve with these"),
         "allowed": list(request.allowed),
         "hosts": list(request.hosts),
         **answering,
     }
-    return Node(f"approval-{request.id}", _html(request, title, render, texts), "approval", "af-approval", data=data)
+    return Node(f"approval-{request.id}", _html(request, title, render), "approval", "af-approval", data=data)
 
 
-def _question_card(request: TranscriptRequest, render: Callable[[str], str], texts: Texts) -> Node:
-    question, asks = question_text(request), texts("asks_before", agent=texts.agent(request.agent))
+def _question_card(request: TranscriptRequest, render: Callable[[str], str]) -> Node:
+    question = question_text(request)
+    asks = translate("{agent} asks before it continues.", agent=agent_label(request.agent))
     # Only a single paragraph fits into the line of the title.
     line = _PARAGRAPH.fullmatch(render(question).strip())
     html = (
-        f'<p class="af-approval-title">{status_mark("waiting", texts)} '
+        f'<p class="af-approval-title">{status_mark("waiting")} '
         f"<strong>{line[1] if line else escape_with_language(question)}</strong></p>"
         f'<p class="af-quiet">{escape(asks)}</p>'
     )
@@ -99,32 +113,32 @@ def question_choices(request: TranscriptRequest) -> list[str]:
     return [str(choice) for choice in choices] if isinstance(choices, list) else []
 
 
-def _fields(request: TranscriptRequest, tool: Tool | None, texts: Texts) -> tuple[Field, ...]:
+def _fields(request: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:
     if request.kind == BUDGET_KIND:
         return tuple(
             replace(
                 field,
-                label=texts(f"budget_{field.name}"),
-                doc=texts(f"budget_{field.name}_help"),
-                placeholder=texts("no_limit") if field.placeholder else "",
+                label=translate(_LIMITS[field.name][0], context="limit"),
+                doc=translate(_LIMITS[field.name][1]),
+                placeholder=translate("no limit") if field.placeholder else "",
             )
             for field in form_fields(None, request.params)
         )
     if not request.is_for_call:
-        return _labelled(value_fields(request.params), texts)
-    fields = _labelled(form_fields(tool, request.params) if tool else (), texts)
-    return tuple(plan_field(field, texts) for field in fields) if request.kind == "plan" else fields
+        return _labelled(value_fields(request.params))
+    fields = _labelled(form_fields(tool, request.params) if tool else ())
+    return tuple(plan_field(field) for field in fields) if request.kind == "plan" else fields
 
 
-def _labelled(fields: Iterable[Field], texts: Texts) -> tuple[Field, ...]:
+def _labelled(fields: Iterable[Field]) -> tuple[Field, ...]:
     """Fields, and those of their items, with labels for people instead of the names of parameters."""
     return tuple(
         replace(
             field,
-            label=texts.parameter(field.name),
-            doc="" if texts.language != "en" and field.doc.isascii() else field.doc,  # it is written for models
-            items=tuple(_labelled(item, texts) for item in field.items),
-            blank=_labelled(field.blank, texts),
+            label=parameter_label(field.name),
+            doc="" if current_language() != "en" and field.doc.isascii() else field.doc,  # it is written for models
+            items=tuple(_labelled(item) for item in field.items),
+            blank=_labelled(field.blank),
         )
         for field in fields
     )
@@ -135,35 +149,36 @@ def approval_box(children: Iterable[Node]) -> Node:
     return Node("approvals", kind="approvals", css="af-approvals", children=tuple(children))
 
 
-def _html(request: TranscriptRequest, title: str, render: Callable[[str], str], texts: Texts) -> str:
+def _html(request: TranscriptRequest, title: str, render: Callable[[str], str]) -> str:
     """Render the action, the requesting agent and the preview; then, folded, the parameters that these do not show."""
-    mark = status_mark("waiting", texts)
+    mark = status_mark("waiting")
     parts = [f'<p class="af-approval-title">{mark} <strong>{escape_with_language(title)}</strong></p>']
-    tool = cell_html(Named(capitalized(texts.tool(request.tool)), request.tool))
+    tool = cell_html(Named(capitalized(tool_label(request.tool)), request.tool))
     if request.agent not in {"", request.tool}:
-        agent = cell_html(Named(texts.agent(request.agent), request.agent))
+        agent = cell_html(Named(agent_label(request.agent), request.agent))
         parts.append(f'<p class="af-quiet">{tool} · {agent}</p>')
-    elif texts.tool(request.tool) not in title:
+    elif tool_label(request.tool) not in title:
         parts.append(f'<p class="af-quiet">{tool}</p>')
     if request.message:
-        message = texts("budget_message") if request.kind == BUDGET_KIND else request.message
+        message = request.message
+        if request.kind == BUDGET_KIND:
+            message = translate("Approve to go on with the new limits; deny to end the run here. What it wrote stays.")
         parts.append(f'<p class="af-approval-message">{escape_with_language(message)}</p>')
-    params = plan_params(request, texts) if request.kind == "plan" else request.params
+    params = plan_params(request) if request.kind == "plan" else request.params
     remaining = params_html(
         {
             name: "\n".join(map(value_text, value)) if isinstance(value, list) else value
             for name, value in params.items()
             if not _is_shown(request, title, name, value)
-        },
-        texts,
+        }
     )
-    preview = plan_preview(request, texts) if request.kind == "plan" else request.preview
+    preview = plan_preview(request) if request.kind == "plan" else request.preview
     if preview:
-        parts.append(_preview(preview, render, texts))
+        parts.append(_preview(preview, render))
     if remaining and (preview or request.tool == web_search.name):
-        parts.append(f"<details><summary>{texts('parameters')}</summary>{remaining}</details>")
+        parts.append(f"<details><summary>{translate('Parameters')}</summary>{remaining}</details>")
     elif remaining and request.is_for_call:  # without a preview, they describe the call
-        parts.append(scroll_box(remaining, "af-preview", texts("parameters")))
+        parts.append(scroll_box(remaining, "af-preview", translate("Parameters")))
     else:
         parts.append(remaining)
     return "".join(parts)
@@ -179,20 +194,20 @@ def _is_shown(request: TranscriptRequest, title: str, name: str, value: Any) -> 
     return isinstance(value, str) and (title.endswith((f": {text}", f"：{text}")) or f"“{text}”" in title)
 
 
-def _preview(preview: str, render: Callable[[str], str], texts: Texts) -> str:
+def _preview(preview: str, render: Callable[[str], str]) -> str:
     """Preview in a scroll box; a unified diff with its insertions and deletions marked."""
     if diff := _DIFF.fullmatch(preview.strip()):
         *head, last = diff[2].split("\n", _DIFF_HEADER_LINES)
         names = [
-            texts("as_proposed", name=name.removesuffix(_PROPOSED)) if name.endswith(_PROPOSED) else name
+            translate("{name} as proposed", name=name.removesuffix(_PROPOSED)) if name.endswith(_PROPOSED) else name
             for name in head
         ]
         # The line breaks are inside the elements, for pages that do not display the elements as blocks.
         html = "".join(f'<span class="af-where">{escape(name)}\n</span>' for name in names)
-        html = f'<pre class="af-changes">{html}{marked_diff(last, texts.difference)}</pre>'
+        html = f'<pre class="af-changes">{html}{marked_diff(last)}</pre>'
     else:
         html = render(preview)
-    return scroll_box(html, "af-preview af-md", texts("preview"))
+    return scroll_box(html, "af-preview af-md", translate("Preview"))
 
 
 def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Tool | None) -> Decision:

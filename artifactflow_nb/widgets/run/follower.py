@@ -10,12 +10,12 @@ from contextlib import suppress
 from typing import Any
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.flows.cancellation import start_task
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED
 from artifactflow_nb.widgets.page.poll import StorePoller
 from artifactflow_nb.widgets.run.approval_card import read_decision
-from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 SAVE_INTERVAL_S = 10.0
@@ -32,7 +32,7 @@ class RunFollower:
     """
 
     def __init__(
-        self, run: ViewedRun, transcript: RunTranscript, changed: Callable[[], None], save: Callable[[], None]
+        self, run: RunReader, transcript: RunTranscript, changed: Callable[[], None], save: Callable[[], None]
     ) -> None:
         self._run = run
         self._transcript = transcript

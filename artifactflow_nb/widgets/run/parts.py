@@ -30,6 +30,7 @@ class StreamingText:
         call_name: Tool of the last call; empty until its name has arrived.
         written: Text that the last call writes: its parameter `content`.
         title: Title of that text: the parameter `title`; empty if there is none.
+        agents: The agents of the calls that delegate.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,8 @@ class StreamingText:
         self.title = ""
         self._content = PartialParameter(_WRITTEN_PARAM)
         self._title = PartialParameter(_TITLE_PARAM)
+        self.agents: list[str] = []
+        self._agent = PartialParameter("agent_name")
 
     def append_call(self, tool: str, delta: str) -> None:
         """Add the next chunk of a tool call."""
@@ -51,6 +54,11 @@ class StreamingText:
         self.written.append(text)
         title, is_new = self._title.read(delta)
         self.title = title if is_new else self.title + title
+        agent, is_new = self._agent.read(delta)
+        if is_new:
+            self.agents.append(agent)
+        elif agent:
+            self.agents[-1] += agent
 
     def settle(self, text: str) -> None:
         """Replace the prose by the final text when the model call ends."""
@@ -149,6 +157,8 @@ class TranscriptCall:
         error: Error message; empty if there is none.
         metadata: Metadata of the result.
         subrun_id: The run that carries out the call; empty if there is none.
+        waited_before_ms: Time for which the run had waited for the person when the call started.
+        wait_ms: Time for which the run waited for the person during the call; 0 until the call has completed.
     """
 
     id: str
@@ -163,6 +173,8 @@ class TranscriptCall:
     job: "TranscriptJob | None" = None
     plan: "TranscriptPlan | None" = None
     subrun_id: str = ""
+    waited_before_ms: float = 0.0
+    wait_ms: float = 0.0
 
     @property
     def is_call(self) -> bool:
@@ -179,6 +191,12 @@ class TranscriptCall:
         """True if the call ended with an error; a denied or cancelled call has not failed."""
         is_cancelled = self.metadata.get("error_type") == RunCancelled.__name__
         return self.status == "failed" and bool(self.error) and not (self.is_denied or is_cancelled)
+
+    @property
+    def n_read(self) -> tuple[int, int]:
+        """Numbers of addresses that a reading call has read, and that failed."""
+        results, failed = (self.metadata.get(name) or () for name in ("results", "failed"))
+        return len(results), len(failed) or (len(self.params.get("urls") or ()) if self.has_failed else 0)
 
     @property
     def is_delegation(self) -> bool:

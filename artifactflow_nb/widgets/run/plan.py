@@ -5,9 +5,9 @@ Every status is also a word, so that it can be read without colour and symbols.
 
 from collections.abc import Callable, Iterable
 
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import agent_label, translate
 from artifactflow_nb.core.plan import plan_label
-from artifactflow_nb.core.text.format import clip
+from artifactflow_nb.core.text.format import clip, translate_count, translate_duration
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.runs import RUNNING
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS, name_html, status_mark
@@ -28,21 +28,17 @@ class PlanRenderer:
         with_metrics: Show times.
     """
 
-    def __init__(
-        self, render_turns: RenderTurns, render: Callable[[str], str], texts: Texts, *, with_metrics: bool
-    ) -> None:
+    def __init__(self, render_turns: RenderTurns, render: Callable[[str], str], *, with_metrics: bool) -> None:
         self._render_turns = render_turns
         self._render = render
-        self._texts = texts
         self._with_metrics = with_metrics
 
     def node(self, call: TranscriptCall, plan: TranscriptPlan, decision: str = "") -> Node:
         """Open fold of a plan, with the decision of a person on it."""
-        texts = self._texts
-        time = texts.duration(call.duration_ms) if call.duration_ms and self._with_metrics else ""
-        progress = labels.progress(plan.steps, texts)
+        time = translate_duration(call.duration_ms) if call.duration_ms and self._with_metrics else ""
+        progress = labels.progress(plan.steps)
         summary = (
-            f'{status_mark(call.status, texts)} <span class="af-name">{texts("plan")}</span> '
+            f'{status_mark(call.status)} <span class="af-name">{translate("Plan")}</span> '
             f'<span class="af-arg">{escape_with_language(plan_label(plan.title))}</span> '
             f'<span class="af-out">{progress}</span> <span class="af-time">{time}</span>'
         )
@@ -51,13 +47,17 @@ class PlanRenderer:
             *([Node(f"{call.id}-decided", f"<p>{escape(decision)}</p>", css="af-quiet")] if decision else []),
             Node(f"{call.id}-steps", kind="list", css="af-steps", children=steps),
             *(
-                Node(f"{call.id}-note{i}", f"<p>{escape(texts('plan_changed', note=note))}</p>", css="af-notice")
+                Node(
+                    f"{call.id}-note{i}",
+                    f"<p>{escape(translate('The plan was changed: {note}', note=note))}</p>",
+                    css="af-notice",
+                )
                 for i, note in enumerate(plan.notes)
             ),
             *(self._agent(job) for job in plan.jobs),
         )
-        first = texts("plan_line", title=plan_label(plan.title), progress=progress)
-        text = "\n".join([first, *_checklist(plan, texts)])
+        first = translate("Plan: {title} ({progress})", title=plan_label(plan.title), progress=progress)
+        text = "\n".join([first, *_checklist(plan)])
         return Node(call.id, summary, "fold", "af-tool af-job af-plan", True, children=children, text=text)
 
     def _step(self, prefix: str, number: int, step: TranscriptStep) -> Node:
@@ -80,11 +80,11 @@ class PlanRenderer:
         return Node(key, kind="item", children=(line,))
 
     def _line(self, number: int, step: TranscriptStep) -> str:
-        activity = labels.activity(step.jobs[-1], self._texts) if step.status == RUNNING and step.jobs else ""
+        activity = labels.activity(step.jobs[-1]) if step.status == RUNNING and step.jobs else ""
         if not self._with_metrics:
             time = ""
         elif step.started_at is None:
-            time = f'<span class="af-time">{self._texts.duration(step.duration_ms) if step.duration_ms else ""}</span>'
+            time = f'<span class="af-time">{translate_duration(step.duration_ms) if step.duration_ms else ""}</span>'
         else:  # the page counts up the time of a running step
             since = step.started_at.timestamp() * 1000 - step.duration_ms
             time = f'<span class="af-time" data-since="{since:.0f}"></span>'
@@ -92,23 +92,23 @@ class PlanRenderer:
             f'<span class="af-mark af-{step.status}" aria-hidden="true">{STATUS_MARKS[step.status]}</span> '
             f'<span class="af-step-title">{number}. {escape_with_language(step.title)}</span> '
             f'<span class="af-arg">{escape(activity)}</span> '
-            f'<span class="af-step-state">{labels.step_state(step, self._texts)}</span> {time}'
+            f'<span class="af-step-state">{labels.step_state(step)}</span> {time}'
         )
 
     def _agent(self, job: TranscriptJob) -> Node:
         """Fold of an agent that replanned or summarized."""
         summary = (
-            f"{name_html(job.agent, self._texts.agent(job.agent))} "
-            f'<span class="af-arg">{escape(labels.activity(job, self._texts))}</span> '
-            f'<span class="af-out">{self._texts.count(len(job.tools), "n_tool_calls") if job.tools else ""}</span>'
+            f"{name_html(job.agent, agent_label(job.agent))} "
+            f'<span class="af-arg">{escape(labels.activity(job))}</span> '
+            f'<span class="af-out">{translate_count(len(job.tools), "tool call") if job.tools else ""}</span>'
         )
         return Node(f"{job.id}-agent", summary, "fold", "af-tool af-job", children=tuple(self._render_turns(job)))
 
 
-def _checklist(plan: TranscriptPlan, texts: Texts) -> list[str]:
+def _checklist(plan: TranscriptPlan) -> list[str]:
     """Steps as lines of plain text, unescaped, with the reason if a step was not completed."""
     lines = []
     for number, step in enumerate(plan.steps, 1):
         reason = f": {clip(step.result, _LINE_COLUMNS)}" if step.result and step.status != "completed" else ""
-        lines.append(f"{number}. [{labels.step_state(step, texts)}] {clip(step.title, _LINE_COLUMNS)}{reason}")
+        lines.append(f"{number}. [{labels.step_state(step)}] {clip(step.title, _LINE_COLUMNS)}{reason}")
     return lines

@@ -6,26 +6,41 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.approvals import plan_note
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import EnglishText, tool_label, translate, translate_list
+from artifactflow_nb.core.text.format import translate_count
 from artifactflow_nb.core.text.markdown import safe_markdown_line
 from artifactflow_nb.widgets.forms.form import Field
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 
-_DECISIONS = ("continue", "retry", "revise", "finish")
-_PLAN_PARAMETERS = frozenset({"title", "steps", "decision", "reason"})
-_PLAN_FIELDS = frozenset({"title", "description", "tools"})
-"""The fields of a step that a person edits; a step keeps its id."""
+_DECISIONS: Mapping[str, EnglishText] = {
+    "continue": "continue with the next step",
+    "retry": "retry the step that failed",
+    "revise": "revise the steps that are to come",
+    "finish": "finish the plan as it is",
+}
+_PLAN_FIELDS: Mapping[str, tuple[EnglishText, EnglishText]] = {
+    "title": ("Title", "What the plan is for, in a line."),
+    "steps": ("Steps", "The steps, in order."),
+    "decision": ("How the plan continues", "What happens with the remaining steps."),
+    "reason": ("Reason", "Why, in a sentence."),
+}
+_STEP_FIELDS: Mapping[str, tuple[EnglishText, EnglishText]] = {
+    "title": ("What is done", "What is done, in a line."),
+    "description": ("Details", "What it takes, for an agent that knows nothing else."),
+    "tools": ("Tools", "The tools that it needs; all if left out."),
+}
+"""Label and description of the fields that a person edits; a step keeps its id."""
 _PLAN_LIMIT = re.compile(r"Of these ([\d,]+) steps? at most (\d+) can be carried out\.")
 
 
-def plan_field(field: Field, texts: Texts) -> Field:
+def plan_field(field: Field) -> Field:
     """Field of a plan with a label for people instead of the name of its parameter."""
-    if field.name not in _PLAN_PARAMETERS:
+    if field.name not in _PLAN_FIELDS:
         return field
-    labelled = replace(field, label=texts(f"plan_{field.name}"), doc=texts(f"plan_{field.name}_help"))
+    label, doc = map(translate, _PLAN_FIELDS[field.name])
+    labelled = replace(field, label=label, doc=doc)
     if field.kind == "choice":
-        names = tuple(texts(f"decision_{choice}") for choice in field.choices)
-        return replace(labelled, choice_names=names)
+        return replace(labelled, choice_names=tuple(translate(_DECISIONS[choice]) for choice in field.choices))
     if field.kind != "items":
         return labelled
 
@@ -35,27 +50,27 @@ def plan_field(field: Field, texts: Texts) -> Field:
         return tuple(
             replace(
                 column,
-                label=texts(f"step_{column.name}"),
-                doc=texts(f"step_{column.name}_help"),
-                choice_names=tuple(map(texts.tool, column.choices)),
+                label=translate(_STEP_FIELDS[column.name][0]),
+                doc=translate(_STEP_FIELDS[column.name][1]),
+                choice_names=tuple(map(tool_label, column.choices)),
             )
             for column in shown
-            if column.name in _PLAN_FIELDS
+            if column.name in _STEP_FIELDS
         )
 
     return replace(labelled, items=tuple(map(of_step, field.items)), blank=of_step(field.blank))
 
 
-def plan_params(request: TranscriptRequest, texts: Texts) -> dict[str, Any]:
+def plan_params(request: TranscriptRequest) -> dict[str, Any]:
     """Map the labels of the fields to the parameters, with the decision in words."""
-    names = {"decision": texts("plan_decision"), "reason": texts("plan_reason"), "title": texts("plan_title")}
+    names = {name: translate(_PLAN_FIELDS[name][0]) for name in ("decision", "reason", "title")}
     params = {names.get(name, name): value for name, value in request.params.items()}
-    if (decision := request.params.get("decision")) in _DECISIONS:
-        params[names["decision"]] = texts(f"decision_{decision}")
+    if (decision := str(request.params.get("decision"))) in _DECISIONS:
+        params[names["decision"]] = translate(_DECISIONS[decision])
     return params
 
 
-def plan_preview(request: TranscriptRequest, texts: Texts) -> str:
+def plan_preview(request: TranscriptRequest) -> str:
     """Format the steps of a plan in Markdown, and note how many of them can be executed if not all."""
     steps = request.params.get("steps")
     if not steps:
@@ -64,18 +79,19 @@ def plan_preview(request: TranscriptRequest, texts: Texts) -> str:
     for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
         fields = step if isinstance(step, Mapping) else {"title": step}
         description, tools = fields.get("description"), fields.get("tools")
-        names = texts.listed(texts.tool(str(name)) for name in tools) if isinstance(tools, list) else ""
+        names = translate_list(tool_label(str(name)) for name in tools) if isinstance(tools, list) else ""
         line = f"{number}. **{safe_markdown_line(str(fields.get('title', '')))}**"
-        line += texts("step_details", details=safe_markdown_line(str(description))) if description else ""
-        lines.append(line + (texts("step_with_tools", tools=safe_markdown_line(names)) if names else ""))
-    if limit := plan_limit(request, texts):
+        line += translate(": {details}", details=safe_markdown_line(str(description))) if description else ""
+        lines.append(line + (translate(" (with {tools})", tools=safe_markdown_line(names)) if names else ""))
+    if limit := plan_limit(request):
         lines += ["", limit]
     return "\n".join(lines)
 
 
-def plan_limit(request: TranscriptRequest, texts: Texts) -> str:
+def plan_limit(request: TranscriptRequest) -> str:
     """Note how many steps of a plan can be executed if not all; otherwise empty."""
     note = plan_note(request.preview)
     if (limit := _PLAN_LIMIT.fullmatch(note)) is None:
         return note
-    return texts("plan_limit", steps=texts.count(int(limit[1].replace(",", "")), "n_steps"), most=limit[2])
+    steps = translate_count(int(limit[1].replace(",", "")), "step")
+    return translate("Of these {steps} at most {most} can be carried out.", steps=steps, most=limit[2])

@@ -12,16 +12,16 @@ The text of the lead's latest turn is in `answer` until the turn requests a tool
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache, partial
 from html import unescape
 from typing import Any
 
-from artifactflow_nb.core.language import Texts, texts_in
+from artifactflow_nb.core.language import EnglishText, agent_label, status_label, tool_label, translate, translate_list
 from artifactflow_nb.core.plan import plan_checklist
-from artifactflow_nb.core.text.format import clip, without_context
+from artifactflow_nb.core.text.format import capitalized, clip, translate_count, translate_duration, without_context
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.shortened import (
     ANSWER_LOCATION,
@@ -29,11 +29,11 @@ from artifactflow_nb.core.text.shortened import (
     GrowingText,
     beginning,
     html_blocks,
-    shown_code,
     shown_html,
     shown_plain,
 )
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, DEFAULT_FLOW
+from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources, unread_sentence
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
@@ -51,7 +51,6 @@ from artifactflow_nb.widgets.run.parts import (
     TranscriptTurn,
 )
 from artifactflow_nb.widgets.run.plan import PlanRenderer
-from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 RESULT_CHARS = 400
@@ -65,7 +64,12 @@ _TAG = re.compile(r"<[^>]*>")
 _WORD = re.compile(r"\w+")
 _AGENTS_COLUMNS = 60
 _SUBJECT_COLUMNS = 90
-_DECISIONS = frozenset({"approved", "edited", "instructed"})
+_DECISIONS: Mapping[str, EnglishText] = {
+    "approved": "Approved",
+    "edited": "Approved with other parameters",
+    "instructed": "Answered instead",
+}
+_SCOPES: Mapping[str, EnglishText] = {"run": "{verdict} for the run", "conversation": "{verdict} for the conversation"}
 
 
 def answer_turn(transcript: RunTranscript) -> TranscriptTurn | None:
@@ -116,8 +120,7 @@ class RunRenderer:
         open_keys: Expand the main artifact when the run has ended.
     """
 
-    def __init__(self, run: ViewedRun, *, with_metrics: bool = True, open_keys: bool = True) -> None:
-        self.texts = texts_in(run.language)
+    def __init__(self, run: RunReader, *, with_metrics: bool = True, open_keys: bool = True) -> None:
         self.with_metrics = with_metrics
         self._open_main_artifact = open_keys
         self._markdown = MarkdownRenderer()
@@ -129,7 +132,7 @@ class RunRenderer:
         self._repeats = lru_cache(8)(repeats)
         self._result_html = lru_cache(512)(self._read_result)
         self._listed = lru_cache(32)(lambda text: tuple(listed_sources(text).items()))
-        self._citations = lru_cache(32)(lambda listed, _n_calls: run_citations(run, dict(listed), self.texts))
+        self._citations = lru_cache(32)(lambda listed, _n_calls: run_citations(run, dict(listed)))
         self._evidence = lru_cache(4)(run.evidence)
         self._block_node = lru_cache(2048)(lambda key, html, css: Node(key, html, css=css))
         self._subrun_renderer = lru_cache(32)(
@@ -143,7 +146,7 @@ class RunRenderer:
     def header(self, transcript: RunTranscript, **action_args: Any) -> Node:
         """Question and status of the run."""
         html = f"<strong>{escape_with_language(transcript.question)}</strong>"
-        question = Node("question", html, css="af-question", text=question_text(transcript, self.texts))
+        question = Node("question", html, css="af-question", text=question_text(transcript))
         return Node("head", kind="box", css="af-head", children=(question, self.status_line(transcript, **action_args)))
 
     def status_line(self, transcript: RunTranscript, *, with_stop: bool = True, **action_args: Any) -> Node:
@@ -151,33 +154,32 @@ class RunRenderer:
         html = self.progress(transcript)
         if transcript.is_ended or not (with_stop or transcript.status == INTERRUPTED):
             return Node("state", html, "box", "af-meta")
-        texts = self.texts
-        buttons = button(texts("stop"), "stop", css="af-stop", name=texts("stop_this_run"), **action_args)
+        buttons = button(translate("Stop"), "stop", css="af-stop", name=translate("Stop this run"), **action_args)
         text = None
         if transcript.status == INTERRUPTED:
-            name = texts("resume_this_run")
-            buttons = f"{button(texts('resume'), 'resume', css='af-primary', name=name, **action_args)} {buttons}"
-            text = texts("interrupted_hint")
+            name = translate("Resume: continue the interrupted run")
+            buttons = f"{button(translate('Resume'), 'resume', css='af-primary', name=name, **action_args)} {buttons}"
+            text = translate("Interrupted: its process has ended. run.resume() continues it.")
         controls = Node("stop", buttons, "controls", "af-controls")
         return Node("state", html, "box", "af-meta", children=(controls,), text=text)
 
     def progress(self, transcript: RunTranscript) -> str:
         """HTML of a run's status, the pending requests of its subruns, and its usage."""
-        status, texts = transcript.status, self.texts
-        label = escape(labels.status_label(transcript, texts))
-        parts = [status_mark(status, texts), f'<span class="af-status">{label}</span>']
+        status = transcript.status
+        label = escape(labels.run_status_label(transcript))
+        parts = [status_mark(status), f'<span class="af-status">{label}</span>']
         if transcript.is_ended:
-            summary = labels.summary_line(transcript, texts, with_metrics=self.with_metrics)
-            outcome = labels.outcome_label(transcript.outcome, texts)
-            label = " · ".join(filter(None, [texts.status(status), outcome, summary]))
+            summary = labels.summary_line(transcript, with_metrics=self.with_metrics)
+            outcome = labels.outcome_label(transcript.outcome)
+            label = " · ".join(filter(None, [capitalized(status_label(status)), outcome, summary]))
             parts[1:] = [f"<span>{escape(label)}</span>"]
         elif status != INTERRUPTED and transcript.started_at and self.with_metrics:
             since = transcript.started_at.timestamp() * 1000
             parts.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
             totals = transcript.totals_with_subruns
-            counts = [labels.tokens_label(totals.tokens, texts), *labels.cost_label(totals.cost_usd)]
-            counts += labels.failed_label(totals.n_failed_calls, texts)
-            counts += filter(None, [labels.step_number(transcript, texts)])
+            counts = [labels.tokens_label(totals.tokens), *labels.cost_label(totals.cost_usd)]
+            counts += labels.failed_label(totals.n_failed_calls)
+            counts += filter(None, [labels.step_number(transcript)])
             parts.append(f'<span class="af-counts">{" · ".join(counts)}</span>')
             if transcript.usual_ms is not None and status == RUNNING:
                 active_since = since + transcript.waited_ms
@@ -188,12 +190,13 @@ class RunRenderer:
     def body(self, transcript: RunTranscript) -> tuple[Node, ...]:
         """The work, open requests, the answer and the artifacts."""
         lead = transcript.lead_job
-        agents = clip(self._agents(lead) or self.texts("work"), _AGENTS_COLUMNS)
-        steps = escape(labels.steps(transcript, self.texts))
+        agents = clip(self._agents(lead) or translate("Work"), _AGENTS_COLUMNS)
+        steps = escape(labels.steps(transcript))
         is_retried = bool(lead.turns) and not lead.turns[-1].is_done and bool(lead.turns[-1].retries)  # which says more
         if (since := lead.awaiting_since) is not None and transcript.status == RUNNING and not is_retried:
             clock = f'<span class="af-clock" data-since="{since.timestamp() * 1000:.0f}"></span>' * self.with_metrics
-            steps = " · ".join(filter(None, [steps, escape(self.texts("waiting_for_first_words")) + clock]))
+            waiting = escape(translate("Waiting for the first words of the model")) + clock
+            steps = " · ".join(filter(None, [steps, waiting]))
         stall = self.stall(lead) if transcript.status == RUNNING else ""
         summary = f'{name_html(", ".join(lead.agents), agents)} <span class="af-arg">{steps}</span>{stall}'
         turns = tuple(self._turns(transcript, lead, answer_turn(transcript)))
@@ -205,10 +208,10 @@ class RunRenderer:
             work = Node("work", summary, "fold", "af-work", not transcript.is_ended, children=turns)
 
         cards = tuple(
-            approval_card(request, self._run.tool(request.tool), partial(self.cited_html, transcript), self.texts)
+            approval_card(request, self._run.tool(request.tool), partial(self.cited_html, transcript))
             for request in transcript.open_requests
         )
-        refusals = labels.refusals(transcript, self.texts) if transcript.is_ended else ()
+        refusals = labels.refusals(transcript) if transcript.is_ended else ()
         parts = (
             work,
             *(_notice(f"refused{i}", text, "af-notice af-refused") for i, text in enumerate(refusals)),
@@ -236,7 +239,7 @@ class RunRenderer:
             nodes = list(self._turn(transcript, turn, retry_at, is_answer=turn is answer))
             if nodes and turn.agent and turn.agent != agent:
                 agent = turn.agent
-                yield Node(f"{turn.key}-who", f"<p>{name_html(agent, self.texts.agent(agent))}</p>", css="af-who")
+                yield Node(f"{turn.key}-who", f"<p>{name_html(agent, agent_label(agent))}</p>", css="af-who")
             yield from nodes
 
     def _turn(
@@ -245,27 +248,29 @@ class RunRenderer:
         is_over = turn.is_done or transcript.is_ended
         yield from self._reasoning(turn, is_over=is_over)
         for i, (reason, delay_ms) in enumerate(turn.retries):
-            key, time = "call_was_retried", self.texts.duration(delay_ms)
+            time, error = translate_duration(delay_ms), escape(reason)
+            html = translate(
+                "The model call failed and was tried again after {time}: {reason}", time=time, reason=error
+            )
             if retry_at and delay_ms and not is_over and i == len(turn.retries) - 1:
                 due = f' data-since="{retry_at.timestamp() * 1000:.0f}" data-due' * self.with_metrics  # counts down
-                key, time = "call_retried", f"<span{due}>{self.texts('page_in', time=time)}</span>"
-            sentence = self.texts(key, reason=escape(self.texts.notice(reason)), time=time)
-            yield Node(f"{turn.key}-retry{i}", f"<p>{sentence}</p>", css="af-notice")
+                time = f"<span{due}>{translate('in {time}', time=time)}</span>"
+                html = translate("The model call failed and is tried again {time}: {reason}", time=time, reason=error)
+            yield Node(f"{turn.key}-retry{i}", f"<p>{html}</p>", css="af-notice")
         for i, error in enumerate(turn.middleware_errors):
             yield _notice(f"{turn.key}-mishap{i}", error)
         if not is_answer:
             yield from self._text(turn.key, turn.reply.prose, "af-prose af-md", is_arriving=not is_over)
         for call in turn.tools:
             yield self._tool(transcript, call)
-        if preparing := labels.preparing_label(turn, self.texts):
-            yield Node(f"{turn.key}-prep", f"{status_mark('running', self.texts)} {escape(preparing)}", css="af-prep")
+        if preparing := labels.preparing_label(turn):
+            yield Node(f"{turn.key}-prep", f"{status_mark('running')} {escape(preparing)}", css="af-prep")
 
     def _reasoning(self, turn: TranscriptTurn, *, is_over: bool) -> Iterator[Node]:
         if turn.reasoning.is_blank:
             return
-        texts = self.texts
-        label = labels.reasoning_label(turn, texts, is_over=is_over) if self.with_metrics else texts("thought")
-        summary = f'{label} <span class="af-arg">{texts.count(turn.reasoning.n_chars, "n_characters")}</span>'
+        label = labels.reasoning_label(turn, is_over=is_over) if self.with_metrics else translate("Thought")
+        summary = f'{label} <span class="af-arg">{translate_count(turn.reasoning.n_chars, "character")}</span>'
         is_arriving = not is_over and turn.reasoning_ms is None
         blocks = tuple(self._text(f"{turn.key}-why", turn.reasoning, "af-md", is_arriving=is_arriving))
         yield Node(f"{turn.key}-why", summary, "fold", "af-think", children=blocks)
@@ -303,19 +308,20 @@ class RunRenderer:
             return self._delegation(transcript, call, call.job)
         if call.plan:
             turns = partial(self._turns, transcript)
-            plans = PlanRenderer(turns, self._html, self.texts, with_metrics=self.with_metrics)
+            plans = PlanRenderer(turns, self._html, with_metrics=self.with_metrics)
             is_decided = call.request is not None and call.request.approved is not None
-            decision = _decision(call.request, self.texts) if call.request and is_decided else ""
+            decision = _decision(call.request) if call.request and is_decided else ""
             return plans.node(call, call.plan, decision)
         if subrun := transcript.subruns.get(call.subrun_id):
             return self._subrun(call, subrun)
         ms = call.duration_ms or 0.0
-        time = self.texts.duration(ms) if ms >= MIN_DISPLAYED_MS and self.with_metrics else ""
+        time = translate_duration(ms) if ms >= MIN_DISPLAYED_MS and self.with_metrics else ""
         is_plan = call.request is not None and call.request.kind == "plan"
+        mark = "denied" if call.is_denied else "warning" if all(call.n_read) else call.status
         summary = (
-            f"{status_mark(call.status, self.texts)} {self._tool_name(call)} "
+            f"{status_mark(mark)} {self._tool_name(call)} "
             f'<span class="af-arg">{escape_with_language(labels.call_subject(call))}</span> '
-            f'<span class="af-out">{escape(labels.call_outcome(call, self.texts))}</span> '
+            f'<span class="af-out">{escape(labels.call_outcome(call))}</span> '
             f'<span class="af-time">{time}</span>'
         )
         params = "" if is_plan else self._params(call)  # the card has the steps
@@ -323,24 +329,24 @@ class RunRenderer:
         return Node(call.id, summary, "fold", "af-tool", children=(details,))
 
     def _tool_name(self, call: TranscriptCall) -> str:
-        return name_html(call.tool, self.texts.tool(call.tool))
+        return name_html(call.tool, tool_label(call.tool))
 
     def _agents(self, job: TranscriptJob) -> str:
-        return self.texts.listed(map(self.texts.agent, job.agents))
+        return translate_list(map(agent_label, job.agents))
 
     def _params(self, call: TranscriptCall) -> str:
         if "artifact_id" not in call.metadata or call.status != "ok" or "content" not in call.params:
-            return params_html(call.params, self.texts)
+            return params_html(call.params)
         # The artifact itself is displayed below the answer.
-        characters = self.texts.count(len(str(call.params["content"])), "n_characters")
-        size = f'<p class="af-quiet">{self.texts("characters_written", characters=characters)}</p>'
-        return params_html(call.params, self.texts, without={"content"}) + size
+        characters = translate_count(len(str(call.params["content"])), "character")
+        size = f'<p class="af-quiet">{translate("{characters} written", characters=characters)}</p>'
+        return params_html(call.params, without={"content"}) + size
 
     def _result(self, call: TranscriptCall, displayed: str = "") -> str:
         """HTML of a call's decision, error and result; a result equal to `displayed` is omitted."""
         parts = []
         if call.request and call.request.approved is not None:
-            parts.append(f'<p class="af-quiet">{escape(_decision(call.request, self.texts))}</p>')
+            parts.append(f'<p class="af-quiet">{escape(_decision(call.request))}</p>')
         if call.error:
             parts.append(f'<p class="af-error">{escape(call.error)}</p>')
         elif call.status == "ok" and not call.subrun_id:  # the fold of a subrun contains its answer and artifacts
@@ -350,69 +356,66 @@ class RunRenderer:
     def _delegation(self, transcript: RunTranscript, call: TranscriptCall, job: TranscriptJob) -> Node:
         turns = self._turns(transcript, job)
         is_running = call.status == "running"
-        usage = [] if is_running else [self.texts.count(len(job.calls), "n_tool_calls")]
+        usage = [] if is_running else [translate_count(len(job.calls), "tool call")]
         if call.is_delegation:
-            name = name_html(job.agent, self.texts.agent(job.agent))
+            name = name_html(job.agent, agent_label(job.agent))
             subject = clip(self._plain_text(job.instruction), _SUBJECT_COLUMNS)
             instruction = Node(f"{call.id}-task-text", self._html(job.instruction), css="af-md")
-            task = Node(f"{call.id}-task", self.texts("instruction"), "fold", "af-think", children=(instruction,))
+            task = Node(f"{call.id}-task", translate("Instruction"), "fold", "af-think", children=(instruction,))
             children = (task, *turns)
         else:
             name, subject = self._tool_name(call), labels.call_subject(call)
             usage.insert(0, clip(self._agents(job), _AGENTS_COLUMNS))
-            task = Node(f"{call.id}-task", params_html(call.params, self.texts), css="af-details")
+            task = Node(f"{call.id}-task", params_html(call.params), css="af-details")
             result = self._result(call, job.turns[-1].text if job.turns else "")
             details = [Node(f"{call.id}-details", result, css="af-details")] if result else []
             children = (task, *turns, *details)
         # The subject tells agents of the same name apart.
-        line = " · ".join(filter(None, [labels.activity(job, self.texts), subject])) if is_running else subject
+        line = " · ".join(filter(None, [labels.activity(job), subject])) if is_running else subject
         mark = "waiting" if is_running and any(each.status == "waiting" for each in job.all_calls()) else call.status
         # The agent answers without them, so its own call has succeeded.
-        failed = labels.failed_work(job, self.texts) if call.status == "ok" else ""
-        outcome = failed or labels.call_outcome(call, self.texts)
+        failed = labels.failed_work(job) if call.status == "ok" else ""
+        outcome = failed or labels.call_outcome(call)
         summary = (
-            f"{status_mark('warning' if failed else mark, self.texts)} {name} "
+            f"{status_mark('warning' if failed else mark)} {name} "
             f'<span class="af-arg">{escape_with_language(line)}</span>{self.stall(job) if is_running else ""} '
             f'<span class="af-out">{escape(outcome)}</span> '
-            f"{self._job_usage(call, job.tokens, usage)}"
+            f"{self._job_usage(transcript, call, job.tokens, usage)}"
         )
         return Node(call.id, summary, "fold", "af-tool af-job", children=children)
 
-    def _job_usage(self, call: TranscriptCall, tokens: TranscriptTokens, counts: list[str]) -> str:
-        """Time and tokens of the job of a call, and further counts; a running job has a clock."""
+    def _job_usage(
+        self, transcript: RunTranscript, call: TranscriptCall, tokens: TranscriptTokens, counts: list[str]
+    ) -> str:
+        """Time and tokens of the job of a call, and further counts; the clock of a job stops while the run waits."""
         parts = [escape(text) for text in counts]
         if self.with_metrics:
-            parts.insert(0, labels.tokens_label(tokens, self.texts))
+            parts.insert(0, labels.tokens_label(tokens))
             if call.status == "running" and call.started_at is not None:
-                parts.insert(0, f'<span data-since="{call.started_at.timestamp() * 1000:.0f}"></span>')
+                since = call.started_at.timestamp() * 1000 + transcript.waited_ms - call.waited_before_ms
+                clock, paused_at = f'<span data-since="{since:.0f}"></span>', transcript.paused_at
+                parts.insert(0, translate_duration(paused_at.timestamp() * 1000 - since) if paused_at else clock)
             elif call.duration_ms is not None:
-                parts.insert(0, self.texts.duration(call.duration_ms))
+                parts.insert(0, labels.time_label(call.duration_ms, call.wait_ms))
         return f'<span class="af-time">{" · ".join(filter(None, parts))}</span>'
 
     def _subrun(self, call: TranscriptCall, subrun: RunTranscript) -> Node:
         """Call that a subrun carries out; open until the subrun ends, so that its approval cards are visible."""
-        activity = (
-            self.texts("waits_for_decision")
-            if subrun.pending_requests
-            else labels.activity(subrun.lead_job, self.texts)
-        )
-        outcome = labels.call_outcome(call, self.texts) or ("" if subrun.is_ended else activity)
-        time = (
-            labels.short_summary(subrun, self.texts)
-            if self.with_metrics and subrun.is_ended and subrun.is_known
-            else ""
-        )
+        activity = translate("Waits for your decision") if subrun.pending_requests else labels.activity(subrun.lead_job)
+        outcome = labels.call_outcome(call) or ("" if subrun.is_ended else activity)
+        usage = f"{labels.run_time(subrun)} · {labels.tokens_label(subrun.totals_with_subruns.tokens)}"
+        time = usage if self.with_metrics and subrun.is_ended and subrun.is_known else ""
         question = without_context(subrun.question)
         mark = WAITING if subrun.pending_requests else subrun.status if call.status == RUNNING else call.status
         summary = (
-            f"{status_mark(mark, self.texts)} "
+            f"{status_mark(mark)} "
             f"{self._tool_name(call)} "
             f'<span class="af-arg">{escape_with_language(clip(question, _SUBJECT_COLUMNS))}</span> '
             f'<span class="af-out">{escape(outcome)}</span> <span class="af-time">{time}</span>'
         )
         children = [Node(f"{call.id}-task", f"<p>{escape_with_language(question)}</p>", css="af-task")]
         if params := params_html(
-            call.params, self.texts, without={name for name, value in call.params.items() if value == question}
+            call.params, without={name for name, value in call.params.items() if value == question}
         ):
             children.append(Node(f"{call.id}-params", params, css="af-details"))
         content: tuple[Node, ...] = ()
@@ -427,12 +430,13 @@ class RunRenderer:
         # Keys of two runs may be equal, so the run id is put before the keys of the subrun.
         children += prefixed(content, f"{call.subrun_id}/")
         if not content and call.status != "running":
-            missing = f"<p>{self.texts('not_in_store')}</p>"
+            missing = f"<p>{translate('What this run did is not in this store.')}</p>"
             children.append(Node(f"{call.subrun_id}-missing", missing, css="af-quiet"))
         if result := self._result(call):
             children.append(Node(f"{call.id}-details", result, css="af-details"))
-        status = self.texts(f"state_{subrun.status}")
-        text = self.texts("subrun_text", tool=self.texts.tool(subrun.parent_tool), status=status, question=question)
+        status = status_label(subrun.status)
+        tool = tool_label(subrun.parent_tool)
+        text = translate("{tool}, {status}: {question}", tool=tool, status=status, question=question)
         css, is_open = "af-tool af-job af-subrun", not subrun.is_ended
         return Node(call.id, summary, "fold", css, is_open, children=tuple(children), text=text)
 
@@ -441,19 +445,19 @@ class RunRenderer:
         if not text or text.strip() == displayed:
             return ""
         n_omitted = len(text) - RESULT_CHARS
-        rest = self.texts("characters_more", characters=self.texts.count(n_omitted, "n_characters"))
+        rest = translate("… {characters} more", characters=translate_count(n_omitted, "character"))
         more = f'<p class="af-quiet">{rest}</p>' if n_omitted > 0 else ""
         return f'<pre class="af-result" tabindex="0">{escape_with_language(text[:RESULT_CHARS])}</pre>{more}'
 
     def _answer(self, transcript: RunTranscript) -> Node:
         answer = shown_plain(transcript.response.strip(), ANSWER_LOCATION)
-        error, *notices = map(self.texts.notice, (transcript.error, *transcript.notices))
+        error, notices = transcript.error, [*map(translate, transcript.notices)]
         if transcript.is_ended:
             written = (artifact for name, artifact in transcript.artifacts.items() if name != PLAN_ID)
             with suppress(StoreError):
                 texts = (transcript.response, *map(self._artifact_text, written))
                 cited = frozenset(address for text in texts for address in addresses_of(text))
-                notices.append(unread_sentence(cited, self._evidence(cited), self.texts) if cited else "")
+                notices.append(unread_sentence(cited, self._evidence(cited)) if cited else "")
         text = "\n\n".join(filter(None, [answer, error, *notices]))
         # The answer is folded only if the report that it repeats is open.
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
@@ -468,7 +472,7 @@ class RunRenderer:
         elif transcript.response:
             blocks += self._text("response", GrowingText(transcript.response), "af-block", ANSWER_LOCATION, cite)
         if is_repeated:
-            label = self.texts("repeats_report")
+            label = translate("The answer repeats the report below.")
             blocks = [Node("repeats", label, "fold", "af-repeats", children=tuple(blocks))]
         if error:
             blocks.append(_notice("problem", error, "af-notice af-error"))
@@ -520,7 +524,7 @@ class RunRenderer:
         markdown = text if artifact.content_type == "text/markdown" else plan_checklist(text, artifact.content_type)
         if markdown is not None:
             return self.cited_html(transcript, markdown)
-        return f'<pre tabindex="0">{shown_code(text)}</pre>'
+        return f'<pre tabindex="0">{escape(shown_plain(text))}</pre>'
 
     def _html(self, text: str) -> str:
         return shown_html(text, self._markdown)
@@ -544,19 +548,18 @@ def _notice(key: str, text: str, css: str = "af-notice") -> Node:
     return Node(key, f"<p>{escape(text)}</p>", css=css)
 
 
-def question_text(transcript: RunTranscript, texts: Texts) -> str:
+def question_text(transcript: RunTranscript) -> str:
     """The plain text of a question: `Run completed: How high is the tide?`."""
-    return texts("run_text", status=texts(f"state_{transcript.status}"), question=transcript.question)
+    return translate("Run {status}: {question}", status=status_label(transcript.status), question=transcript.question)
 
 
-def _decision(request: TranscriptRequest, texts: Texts) -> str:
+def _decision(request: TranscriptRequest) -> str:
     is_reply = request.decision == "instructed" and not request.is_for_call
-    outcome = request.decision if request.decision in _DECISIONS else "denied"
-    verdict = texts("decided_reply" if is_reply else f"decided_{outcome}")
+    verdict = translate("Answered" if is_reply else _DECISIONS.get(request.decision, "Denied"))
     if request.decided_by:
-        verdict = texts("decided_by", verdict=verdict, name=texts.agent(request.decided_by))
-    if request.scope in {"run", "conversation"}:
-        verdict = texts(f"decided_for_{request.scope}", verdict=verdict)
+        verdict = translate("{verdict} by {name}", verdict=verdict, name=agent_label(request.decided_by))
+    if request.scope in _SCOPES:
+        verdict = translate(_SCOPES[request.scope], verdict=verdict)
     if request.scope == "always":
-        verdict = texts("decided_for_hosts", verdict=verdict, hosts=texts.listed(request.hosts))
-    return texts("decided_note", verdict=verdict, note=request.instruction) if request.instruction else verdict
+        verdict = translate("{verdict} always for {hosts}", verdict=verdict, hosts=translate_list(request.hosts))
+    return translate("{verdict}: {note}", verdict=verdict, note=request.instruction) if request.instruction else verdict

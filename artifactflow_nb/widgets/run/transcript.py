@@ -48,8 +48,10 @@ class RunTranscript:
         notices: Sentences about the answer, from the terminal event.
         outcome: Outcome of the answer, such as `partly`; empty if unknown.
         metrics: Execution metrics, from the terminal event; empty until then.
+        stopped_usage: Estimated `total_tokens` and `cost_usd` of the calls that a stop ended; empty if there are none.
         usual_ms: Time that earlier runs of this kind took; None if there were none.
         waited_ms: Time that the run has waited for a person, without the current pause.
+        paused_at: Start of the current pause, in which the run waits for a person; None while it runs.
         context: Size of the lead's last prompt, `chars` of `limit_chars`; empty before its first reply.
     """
 
@@ -67,6 +69,7 @@ class RunTranscript:
         self.notices: tuple[str, ...] = ()
         self.outcome = ""
         self.metrics: Mapping[str, Any] = {}
+        self.stopped_usage: Mapping[str, Any] = {}
         self.usual_ms: float | None = None
         self.waited_ms = 0.0
         self.context: Mapping[str, int] = {}
@@ -77,7 +80,7 @@ class RunTranscript:
         self._calls: dict[str, TranscriptCall] = {}
         self._plans: dict[str, TranscriptPlan] = {}
         self._seq = 0
-        self._paused_at: datetime | None = None
+        self.paused_at: datetime | None = None
         self._is_decided = False
         self._status = RUNNING
 
@@ -126,8 +129,12 @@ class RunTranscript:
         """Tokens, calls and cost of the run, without subruns."""
         calls = [call for call in self._calls.values() if call.is_call]
         turns = [turn for job in self.jobs for turn in job.turns if turn.usage]
-        costs = [turn.cost_usd for turn in turns if turn.cost_usd is not None]
+        known = (self.stopped_usage.get("cost_usd"), *(turn.cost_usd for turn in turns))
+        costs = [cost for cost in known if cost is not None]
         tokens = sum((job.tokens for job in self.jobs), TranscriptTokens())
+        if self.stopped_usage:  # in place of the estimates of what had arrived
+            stopped = TranscriptTokens(int(self.stopped_usage["total_tokens"]), is_estimated=True)
+            tokens = sum((turn.tokens for turn in turns), stopped)
         cost_usd = sum(costs) if costs else None
         n_failed = sum(call.has_failed for call in calls)
         return TranscriptTotals(tokens, len(turns), len(calls), cost_usd, self._n_unanswered, n_failed)
@@ -173,9 +180,9 @@ class RunTranscript:
         # A decision is published while the run still waits for others; every other event shows that it continues.
         if self._status == WAITING and event.type is not StreamEventType.PERMISSION_RESULT:
             self._status = RUNNING
-        if self._paused_at is not None:
-            self.waited_ms += max((event.timestamp - self._paused_at).total_seconds() * 1000, 0.0)
-            self._paused_at = None
+        if self.paused_at is not None:
+            self.waited_ms += max((event.timestamp - self.paused_at).total_seconds() * 1000, 0.0)
+            self.paused_at = None
             for plan in self.plans:
                 plan.resume(event.timestamp)
         handle: Callable[[StreamEvent], None] | None = getattr(self, f"_on_{event.type}", None)
@@ -323,14 +330,17 @@ class RunTranscript:
     def _on_tool_start(self, event: StreamEvent) -> None:
         params = event.data.get("params") or {}
         call = self._call(str(event.data["tool_call_id"]), event.tool or "", params, self._job(event), event)
-        call.status, call.started_at = "running", event.timestamp
+        if call.started_at is None:
+            call.waited_before_ms = self.waited_ms
+        call.status, call.started_at = "running", call.started_at or event.timestamp
 
     def _on_tool_complete(self, event: StreamEvent) -> None:
         call = self._call(str(event.data["tool_call_id"]), event.tool or "", {}, self._job(event), event)
-        call.status = "ok" if event.data.get("success") else "failed"
-        call.duration_ms = event.data.get("duration_ms")
-        call.error = str(event.data.get("error") or "")
         call.metadata = event.data.get("metadata") or {}
+        is_cancelled = call.metadata.get("error_type") == errors.RunCancelled.__name__
+        call.status = "ok" if event.data.get("success") else "cancelled" if is_cancelled else "failed"
+        call.duration_ms, call.wait_ms = event.data.get("duration_ms"), self.waited_ms - call.waited_before_ms
+        call.error = str(event.data.get("error") or "")
 
     def _on_permission_request(self, event: StreamEvent) -> None:
         data = event.data
@@ -411,7 +421,7 @@ class RunTranscript:
 
     def _on_complete(self, event: StreamEvent) -> None:
         if not event.is_terminal:
-            self._status, self._paused_at = WAITING, event.timestamp
+            self._status, self.paused_at = WAITING, event.timestamp
             for plan in self.plans:
                 plan.pause(event.timestamp)
             return
@@ -428,6 +438,7 @@ class RunTranscript:
 
     def _on_cancelled(self, event: StreamEvent) -> None:
         self.response = str(event.data.get("partial") or "")
+        self.stopped_usage = event.data.get("stopped_usage") or {}
         self._end(event, "cancelled")
 
     def end_with_parent(self, event: StreamEvent) -> None:

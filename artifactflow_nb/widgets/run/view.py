@@ -1,16 +1,16 @@
 """`RunView`: live view of one run with its question, work, permission requests, answer and artifacts."""
 
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.language import EnglishText, status_label, translate
 from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput
-from artifactflow_nb.widgets.page.view import PageAction, Screen, View
+from artifactflow_nb.widgets.page.view import PageAction, PanelState, Screen, View
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.follower import RunFollower
-from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.saved import saved_transcript
 from artifactflow_nb.widgets.run.transcript import RunTranscript
@@ -21,19 +21,18 @@ class RunView(View):
 
     Args:
         note: A sentence below the run, e.g. about the run that it replaces.
+        transcript: An empty transcript that a subclass shows.
 
     Attributes:
         transcript: State of the run.
     """
 
-    label = "Run"
+    label: EnglishText = "Run"
 
-    def __init__(self, run: ViewedRun, note: str = "") -> None:
+    def __init__(self, run: RunReader, note: str = "", transcript: RunTranscript | None = None) -> None:
         self._note = (Node("note", f"<p>{escape(note)}</p>", css="af-quiet", text=note),) if note else ()
-        self.transcript = RunTranscript(run.question)
+        self.transcript = transcript or RunTranscript(run.question)
         self._renderer = RunRenderer(run)
-        self.texts = self._renderer.texts
-        self.label = self.texts("run")
         self._run = run
         self._follower = RunFollower(run, self.transcript, self._on_change, self._save)
 
@@ -65,9 +64,13 @@ class RunView(View):
         """Current state of the run, with hints."""
         return saved_transcript(self.transcript, self._renderer, self._run.run_id, self._note)
 
+    def state(self) -> PanelState:
+        """Return the state of the run."""
+        return panel_state(self._run.run_id, self.transcript)
+
     def announcement(self) -> str:
         """Announcement of the run, see `announcement`."""
-        return announcement(self.transcript, self.texts)
+        return announcement(self.transcript)
 
     async def act_decide(self, act: PageAction) -> None:
         """Decide a permission request."""
@@ -90,17 +93,24 @@ class RunView(View):
         self._follower.close()
 
 
-def announcement(transcript: RunTranscript, texts: Texts) -> str:
+def panel_state(run_id: str, transcript: RunTranscript) -> PanelState:
+    """State of a run, with the requests and the cost of its subruns."""
+    cost_usd = transcript.totals_with_subruns.cost_usd
+    return PanelState(run_id, transcript.status, len(transcript.pending_requests), cost_usd)
+
+
+def announcement(transcript: RunTranscript) -> str:
     """Screen reader announcement of a run: its end, a pending request, or the running step of a plan."""
     if transcript.is_ended or transcript.status == INTERRUPTED:
-        return texts("run_ends", status=texts(f"state_{transcript.status}"))
+        return translate("Run {status}.", status=status_label(transcript.status))
     if requests := transcript.pending_requests:
         latest = requests[-1]
-        title = labels.request_sentence(latest, texts)
+        title = labels.request_sentence(latest)
         if latest.is_for_call:
-            return texts("asks_for_approval", title=title)
-        return texts("asks_question", source=labels.request_source(latest, texts), title=title)
+            return translate("Your approval is needed: {title}.", title=title)
+        return translate("{source} asks: {title}", source=labels.request_source(latest), title=title)
     running = [(plan, *plan.running) for plan in transcript.plans if plan.running]
     return "".join(
-        texts("at_step", n=number, total=len(plan.steps), title=step.title) for plan, number, step in running[-1:]
+        translate("Step {n} of {total}: {title}.", n=number, total=len(plan.steps), title=step.title)
+        for plan, number, step in running[-1:]
     )

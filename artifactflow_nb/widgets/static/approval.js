@@ -13,9 +13,9 @@
  *   is not empty if the decision is about hosts; the others are labels
  */
 
-const APPROVAL_SCOPES = { once: uiText("page_once"), run: uiText("page_run"), conversation: uiText("page_conversation") };
-const HOST_SCOPES = { once: uiText("page_host_once"), conversation: uiText("page_conversation"), always: uiText("page_host_always") };
-const APPROVAL_RESULTS = { approve: uiText("page_approved"), deny: uiText("page_denied"), instruct: uiText("page_answered") };
+const APPROVAL_SCOPES = { once: translate("This time"), run: translate("Always in this run"), conversation: translate("Always in this conversation") };
+const HOST_SCOPES = { once: translate("This time (in this run)"), conversation: translate("Always in this conversation"), always: translate("Always for this host") };
+const APPROVAL_RESULTS = { approve: translate("Approved."), deny: translate("Denied."), instruct: translate("Answered.") };
 
 /** The controls of each card, by its element. @type {WeakMap<Element, ApprovalControls>} */ const APPROVAL_CONTROLS = new WeakMap();
 
@@ -31,7 +31,7 @@ function handleDecisionKeys(root, buttons) {
     event.stopPropagation();
     const isField = /** @type {Element} */ (event.target).matches("input:not([type=checkbox]), select, textarea");
     const button = buttons[event.key];
-    if (!button || isField || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (!button || isField || event.repeat || event.ctrlKey || event.metaKey || event.altKey || isComposing(event)) return;
     event.preventDefault();
     if (performance.now() >= keysGuardedUntil) button.click();
   });
@@ -42,19 +42,19 @@ function handleDecisionKeys(root, buttons) {
  * @param {string} subject @param {{[scope: string]: string}} scopes @returns {[HTMLElement, HTMLSelectElement]}
  */
 function approvalScope(subject, scopes) {
-  const name = uiText("page_scope_of", { subject });
+  const name = translate("Applies: scope of your decision on {subject}", { subject });
   const scope = /** @type {HTMLSelectElement} */ (dressedElement("select", "af-input", { "aria-label": name }));
   scope.append(...Object.entries(scopes).map(([value, label]) => new Option(label, value)));
   const label = element("label", "af-approval-scope");
-  label.append(uiText("page_applies"), scope);
+  label.append(translate("Applies"), scope);
   return [label, scope];
 }
 
 /** The field for a note. @param {string} label @param {string} subject @returns {HTMLInputElement} */
 function approvalNote(label, subject) {
-  const attributes = { type: "text", "aria-label": uiText("page_note_about", { label, subject }), autocomplete: "off" };
+  const attributes = { type: "text", "aria-label": translate("{label} about {subject}, optional", { label, subject }), autocomplete: "off" };
   const note = /** @type {HTMLInputElement} */ (dressedElement("input", "af-input af-approval-note", attributes));
-  note.placeholder = uiText("page_note_optional", { label });
+  note.placeholder = translate("{label} (optional)", { label });
   return note;
 }
 
@@ -64,14 +64,14 @@ class ApprovalControls {
     Object.assign(this, { data, perform, card });
     card.tabIndex = 0;
     card.setAttribute("role", "group");
-    card.setAttribute("aria-label", uiText("page_request", { title: data.title }));
+    card.setAttribute("aria-label", translate("Request: {title}", { title: data.title }));
     APPROVAL_CONTROLS.set(card, this);
-    this.root = dressedElement("fieldset", "af-approval-controls", { "aria-label": uiText("page_decision", { title: data.title }) });
+    this.root = dressedElement("fieldset", "af-approval-controls", { "aria-label": translate("Your decision: {title}", { title: data.title }) });
     this.status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.choices = element("div", "af-approval-choices");
-    const approve = this.allows("approved") ? this.makeButton(uiText("page_approve"), () => this.decide("approve")) : undefined;
-    const deny = this.allows("denied") ? this.makeButton(uiText("page_deny"), () => this.decide("deny")) : undefined;
+    const approve = this.allows("approved") ? this.makeButton(translate("Approve"), () => this.decide("approve")) : undefined;
+    const deny = this.allows("denied") ? this.makeButton(translate("Deny"), () => this.decide("deny")) : undefined;
     approve?.classList.add("af-primary");
     this.choices.append(...[approve, deny].filter((button) => button !== undefined));
     /** Owner of the fields for note and scope: this card, or the bar below several cards. @type {{note: HTMLInputElement, scope: HTMLSelectElement}} */
@@ -90,7 +90,7 @@ class ApprovalControls {
 
   /** Make the checkbox that includes the card in a decision on several. @param {() => void} onChange */
   makeCheckbox(onChange) {
-    const name = uiText("page_include", { title: this.data.title });
+    const name = translate("Include: {title}", { title: this.data.title });
     this.checkbox = /** @type {HTMLInputElement} */ (dressedElement("input", "af-check af-approval-check", { type: "checkbox", "aria-label": name }));
     this.checkbox.checked = true;
     this.checkbox.addEventListener("change", onChange);
@@ -107,7 +107,7 @@ class ApprovalControls {
     const button = plainButton(label, act);
     const { subject } = this.data;
     const isNamed = label.toLowerCase().includes(subject); // the label names the subject, as in `Edit the plan`
-    button.setAttribute("aria-label", isNamed ? label : uiText("page_button_for", { label, subject }));
+    button.setAttribute("aria-label", isNamed ? label : translate("{label} {subject}", { label, subject }));
     return button;
   }
 
@@ -125,14 +125,14 @@ class ApprovalControls {
   makeEdit() {
     const { subject, submit, edit } = this.data;
     const fields = this.data.fields.map((field) => ({ ...field, keep: true }));
-    const spec = { fields, submit, act: "decide", label: uiText("page_form_of", { label: edit, subject }), cancel: uiText("page_back") };
+    const spec = { fields, submit, act: "decide", label: translate("{label} of {subject}", { label: edit, subject }), cancel: translate("Back") };
     return makeForm(spec, (_act, { values }) => this.send("approve", this.note.value, values, this.scope.value), () => this.close());
   }
 
   makeAnswer() {
     const { subject, answer, answerField, answerSubmit } = this.data;
     const fields = [{ name: "note", kind: "multiline", value: "", label: answerField, rows: 2, keep: true }];
-    const spec = { fields, submit: answerSubmit, act: "decide", label: uiText("page_answer_to", { label: answer, subject }), cancel: uiText("page_back") };
+    const spec = { fields, submit: answerSubmit, act: "decide", label: translate("{label}: {subject}", { label: answer, subject }), cancel: translate("Back") };
     return makeForm(spec, (_act, { values }) => this.send("instruct", values.note, null, this.scope.value), () => this.close());
   }
 
@@ -164,13 +164,13 @@ class ApprovalControls {
 
   /** @param {"approve" | "deny"} choice */
   async decide(choice) {
-    const focused = /** @type {HTMLElement} */ (document.activeElement);
+    const focused = /** @type {HTMLElement} */ (focusedElement());
     this.error.textContent = "";
     const { note, scope } = this.terms;
     const result = await this.send(choice, note.value, null, scope.value);
     if (!result.failed) return;
     this.error.textContent = result.message;
-    if (this.root.contains(focused) && document.activeElement === this.card) focused.focus();
+    if (this.root.contains(focused) && focusedElement() === this.card) focused.focus();
   }
 
   /**
@@ -180,14 +180,14 @@ class ApprovalControls {
   async send(choice, note, params, scope) {
     this.root.dataset.decided = "yes";
     // First move the focus, which a disabled control loses.
-    if (this.card.contains(document.activeElement)) moveFocusOn(this.card);
+    if (this.card.contains(focusedElement())) moveFocusOn(this.card);
     this.root.disabled = true;
-    this.status.textContent = uiText("page_waiting");
+    this.status.textContent = translate("Waiting for the kernel …");
     const { request } = this.data;
     const result = await this.perform("decide", { request, choice, note, scope, params });
     this.root.disabled = !result.failed;
     if (result.failed) delete this.root.dataset.decided;
-    this.status.textContent = result.failed ? "" : result.message || `${APPROVAL_RESULTS[choice]} ${uiText("page_continues")}`;
+    this.status.textContent = result.failed ? "" : result.message || `${APPROVAL_RESULTS[choice]} ${translate("The run continues once the work in progress and the other decisions are done.")}`;
     return result;
   }
 }

@@ -7,16 +7,16 @@ class ApprovalGroup {
   /** @param {HTMLElement} box contains the cards */
   constructor(box) {
     this.box = box;
-    this.root = dressedElement("div", "af-approval-bar", { role: "group", "aria-label": uiText("page_several_decision") });
+    this.root = dressedElement("div", "af-approval-bar", { role: "group", "aria-label": translate("Your decision on several requests") });
     this.approve = plainButton("", () => this.decide("approve"));
     this.approve.classList.add("af-primary");
     this.deny = plainButton("", () => this.decide("deny"));
     const choices = element("div", "af-approval-choices");
     choices.append(this.approve, this.deny);
     const terms = element("div", "af-approval-terms");
-    const [label, scope] = approvalScope(uiText("page_several"), {});
+    const [label, scope] = approvalScope(translate("several requests"), {});
     this.scope = scope;
-    this.note = approvalNote(uiText("page_note_to_agent"), uiText("page_several"));
+    this.note = approvalNote(translate("Note to the agent"), translate("several requests"));
     terms.append(label, this.note);
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.root.append(choices, terms, this.error);
@@ -35,7 +35,7 @@ class ApprovalGroup {
   }
 
   update() {
-    const hadFocus = this.root.contains(document.activeElement);
+    const hadFocus = this.root.contains(focusedElement());
     const cards = this.cards;
     this.root.hidden = cards.length < 2;
     this.box.toggleAttribute("data-several", !this.root.hidden);
@@ -45,9 +45,8 @@ class ApprovalGroup {
     }
     this.setScopes(cards.every(({ data }) => data.hosts.length) ? HOST_SCOPES : APPROVAL_SCOPES);
     const n = cards.filter(({ checkbox }) => checkbox.checked).length;
-    const key = n === cards.length ? "page_all" : "page_some";
-    for (const [button, verb] of [[this.approve, uiText("page_approve")], [this.deny, uiText("page_deny")]]) {
-      button.textContent = uiText(key, { verb, n, total: cards.length });
+    for (const [button, verb] of [[this.approve, translate("Approve")], [this.deny, translate("Deny")]]) {
+      button.textContent = translate(n === cards.length ? "{verb} all {n}" : "{verb} {n} of {total}", { verb, n, total: cards.length });
       button.disabled = n === 0;
     }
     if (hadFocus && (this.root.hidden || n === 0) && !focusOpenCard(otherCards(this.root))) parkFocus(this.box);

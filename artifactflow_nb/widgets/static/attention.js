@@ -51,8 +51,8 @@ function hiddenNotebook(panel) {
 
 /** Text about waiting requests: title of the first, its notebook unless `name` is empty, number of the others. @param {string} name @param {WaitingRequest[]} requests */
 function waitingText(name, [{ title }, ...others]) {
-  const text = name ? uiText("page_waiting_in", { name, title }) : uiText("page_waiting_for_you", { title });
-  return text + (others.length ? uiText("page_and_more", { n: others.length }) : "");
+  const text = name ? translate("Waiting for you in {name}: {title}", { name, title }) : translate("Waiting for you: {title}", { title });
+  return text + (others.length ? translate(" (and {n} more)", { n: others.length }) : "");
 }
 
 /** Rank of a view that shows a request: views of all runs come last, and a newer view before an older one. @param {Panel} panel */
@@ -72,13 +72,14 @@ class Attention {
     this.bar.setAttribute("role", "status");
     this.text = element("span", "af-attention-text");
     const close = plainButton("✕", () => this.dismiss());
-    close.setAttribute("aria-label", uiText("page_dismiss"));
-    close.title = uiText("page_dismiss_key");
-    this.bar.append(this.text, plainButton(uiText("page_show"), () => this.show()), close);
+    close.setAttribute("aria-label", translate("Dismiss"));
+    close.title = translate("Dismiss (Escape)");
+    this.bar.append(this.text, plainButton(translate("Show"), () => this.show()), close);
     this.bar.addEventListener("focusin", ({ relatedTarget }) => {
       if (relatedTarget instanceof HTMLElement && !this.bar.contains(relatedTarget)) this.before = relatedTarget;
     });
-    window.addEventListener("keydown", ({ key, target }) => {
+    window.addEventListener("keydown", (event) => {
+      const key = event.key, target = targetOf(event);
       if (key === "Escape" && this.bar.isConnected && !(target instanceof Element && target.closest(FIELDS))) this.dismiss();
     }, true); // in the capture phase, because views stop the propagation of keys
     this.notices = new Notices((ids) => this.show(ids), () => this.dismiss());
@@ -105,7 +106,8 @@ class Attention {
     const requests = waiting.filter(({ id }) => !this.dismissed.has(id));
     this.markTitle();
     this.notices.update([...this.byPanel.values()], waiting);
-    const isSeen = requests.length > 0 && [...document.querySelectorAll(".af-live .af-approval")].some(isInView);
+    const cards = [...document.querySelectorAll(".af-live .af-approval"), ...waiting.map(({ card }) => card)]; // these may be in shadow roots
+    const isSeen = requests.length > 0 && cards.some(isInView);
     if (!requests.length || isSeen || this.notices.isToasted) return this.bar.remove();
     const text = waitingText(hiddenNotebook(requests[0].panel), requests);
     if (this.text.textContent !== text) this.text.textContent = this.text.title = text;
@@ -136,7 +138,7 @@ class Attention {
   markTitle() {
     const n = this.requests.length;
     const plain = document.title.replace(TITLE_MARK, "");
-    const title = n ? uiText("page_n_waiting", { n }) + plain : plain;
+    const title = n ? translate("({n} waiting) ", { n }) + plain : plain;
     this.titleObserver.disconnect();
     if (document.title !== title) document.title = title;
     const node = document.querySelector("title"); // JupyterLab sets the title when a document changes
@@ -145,7 +147,7 @@ class Attention {
 
   /** Close the line until another request waits. */
   dismiss() {
-    const hadFocus = this.bar.contains(document.activeElement);
+    const hadFocus = this.bar.contains(focusedElement());
     for (const { id } of this.requests) this.dismissed.add(id);
     this.bar.remove();
     if (hadFocus) this.before?.focus({ preventScroll: true });

@@ -7,7 +7,7 @@
 function navigateTree(event) {
   const from = /** @type {Element} */ (event.target).closest("[role=treeitem]");
   const tree = from?.closest("[role=tree]");
-  if (from?.classList.contains("af-fold") && (event.key === "Enter" || event.key === " ")) focusUnfolded(from, tree);
+  if (from?.parentElement?.classList.contains("af-fold") && (event.key === "Enter" || event.key === " ")) focusUnfolded(from, tree);
   if (!from || !tree || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
   const all = [...tree.querySelectorAll("[role=treeitem]")];
   const parent = from.getAttribute("data-parent");

@@ -7,8 +7,8 @@
 /** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
 function clock(ms) {
   const seconds = Math.max(Math.floor(ms / 1000), 0);
-  if (seconds < 60) return uiText("page_seconds", { s: seconds });
-  return uiText("page_minutes", { min: Math.floor(seconds / 60), s: String(seconds % 60).padStart(2, "0") });
+  if (seconds < 60) return translate("{s} s", { s: seconds });
+  return translate("{min} min {s} s", { min: Math.floor(seconds / 60), s: String(seconds % 60).padStart(2, "0") });
 }
 
 /** Runs that usually take less show no estimate. */
@@ -17,8 +17,8 @@ const MIN_USUAL_MS = 2000;
 /** `about 12 s left`. @param {number} usual milliseconds @param {number} elapsed milliseconds @returns {string} */
 function timeLeft(usual, elapsed) {
   if (usual < MIN_USUAL_MS) return "";
-  if (usual - elapsed < 1000) return uiText("page_longer", { time: clock(usual) });
-  return uiText("page_left", { time: clock(usual - elapsed) });
+  if (usual - elapsed < 1000) return translate("longer than usual ({time})", { time: clock(usual) });
+  return translate("about {time} left", { time: clock(usual - elapsed) });
 }
 
 /** Shorter gaps between two pieces of a reply are usual. */
@@ -26,12 +26,12 @@ const MIN_STALL_MS = 10_000;
 
 /** `no data from the model for 23 s`. @param {number} elapsed milliseconds @returns {string} */
 function standstill(elapsed) {
-  return elapsed < MIN_STALL_MS ? "" : uiText("page_no_data", { time: clock(elapsed) });
+  return elapsed < MIN_STALL_MS ? "" : translate("no data from the model for {time}", { time: clock(elapsed) });
 }
 
 /** `in 12 s`, then `now`. @param {number} left milliseconds @returns {string} */
 function dueIn(left) {
-  return left <= 0 ? uiText("page_now") : uiText("page_in", { time: clock(left + 999) });
+  return left <= 0 ? translate("now") : translate("in {time}", { time: clock(left + 999) });
 }
 
 /** `2026-11-22 05:37`. @param {number} ms milliseconds since 1970 @returns {string} */

@@ -1,6 +1,11 @@
 /**
- * Buttons of code and tables: copy, and add Python to the notebook. Uses field.js and effects.js.
+ * Buttons of code and tables: copy, download as CSV, show over the whole page, and add Python to the notebook. Uses
+ * field.js and effects.js.
  */
+
+/** A table with more than these has a button that shows it over the whole page. */
+const MANY_ROWS = 8;
+const MANY_COLUMNS = 4;
 
 /** Add buttons to each block of code and each table. @param {HTMLElement} own an element with new content @returns {void} */
 function addCopyButtons(own) {
@@ -11,14 +16,19 @@ function addCopyButtons(own) {
     const tools = element("div", "af-code-tools");
     content.replaceWith(box);
     box.append(tools, content);
-    if (content.querySelector(".af-python")) tools.append(codeButton(uiText("page_add_code"), uiText("page_add_code_cell"), "af-add-code"));
+    if (content.querySelector(".af-python")) tools.append(codeButton(translate("Add to notebook"), translate("Add to notebook as a cell"), "af-add-code"));
     if (content.matches(".af-art-frames table")) {
-      const open = codeButton(uiText("page_open_table"), uiText("page_open_table"));
+      const open = codeButton(translate("Open as a DataFrame"), translate("Open as a DataFrame"));
       open.dataset.act = "table";
       open.dataset.args = JSON.stringify({ index: tables.indexOf(/** @type {HTMLTableElement} */ (content)) });
       tools.append(open);
     }
-    tools.append(codeButton(uiText("page_copy"), uiText(content.matches("pre") ? "page_copy_code" : "page_copy_table")));
+    if (content instanceof HTMLTableElement) {
+      tools.append(codeButton("CSV", translate("Download this table as CSV"), "af-table-csv"));
+      const isLarge = content.rows.length > MANY_ROWS || (content.rows[0]?.cells.length ?? 0) > MANY_COLUMNS;
+      if (isLarge) tools.append(codeButton(translate("Full screen"), translate("Show this table over the whole page"), "af-table-whole"));
+    }
+    tools.append(codeButton(translate("Copy"), translate(content.matches("pre") ? "Copy this code" : "Copy this table")));
   }
 }
 
@@ -40,9 +50,29 @@ async function pressCodeButton(event, addToNotebook) {
   const button = /** @type {Element} */ (event.target).closest(".af-copy-code:not([data-act])");
   const content = button?.closest(".af-code-box")?.querySelector("pre, table");
   if (!button || !content) return "";
+  if (content instanceof HTMLTableElement) {
+    const rows = [...content.rows].map((row) => [...row.cells].map((cell) => cell.innerText.trim().replace(/\s+/g, " ")));
+    if (button.matches(".af-table-csv")) return downloadTable(rows);
+    if (button.matches(".af-table-whole")) return showTable(content);
+    return copyAndReport(rows.map((cells) => cells.join("\t")).join("\n"));
+  }
   const code = content.textContent ?? "";
-  if (button.matches(".af-add-code")) return addToNotebook(code.trimEnd());
-  const rows = [.../** @type {HTMLTableElement} */ (content).rows ?? []];
-  const lines = rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim().replace(/\s+/g, " ")).join("\t"));
-  return copyAndReport(content.matches("pre") ? code : lines.join("\n"));
+  return button.matches(".af-add-code") ? addToNotebook(code.trimEnd()) : copyAndReport(code);
+}
+
+/** @param {string[][]} rows @returns {string} no message: the browser shows the download */
+function downloadTable(rows) {
+  const quoted = (/** @type {string} */ cell) => (/[",\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+  const csv = rows.map((cells) => cells.map(quoted).join(",")).join("\r\n");
+  const bytes = new TextEncoder().encode(`\ufeff${csv}\r\n`); // Excel reads UTF-8 only after this mark
+  download({ name: "download", filename: "table.csv", media_type: "text/csv", base64: btoa(bytes.reduce((text, byte) => text + String.fromCharCode(byte), "")) });
+  return "";
+}
+
+/** Show a table over the page until it is closed. @param {HTMLTableElement} table @returns {string} */
+function showTable(table) {
+  const copy = element("div", "af-md");
+  copy.append(table.cloneNode(true));
+  showDialog(/** @type {HTMLElement} */ (table.closest(".af-run")), copy, translate("Table"), "af-whole");
+  return "";
 }

@@ -19,10 +19,10 @@ class Completions {
     this.selected = 0;
     /** @type {Completion[]} */
     this.options = [];
-    this.list = dressedElement("ul", "af-complete", { role: "listbox", id: `${control.id}-options`, "aria-label": uiText("page_completions") });
+    this.list = dressedElement("ul", "af-complete", { role: "listbox", id: `${control.id}-options`, "aria-label": translate("Completions") });
     this.list.hidden = true;
     control.setAttribute("aria-autocomplete", "list");
-    if (!matchMedia("(pointer: coarse)").matches) control.placeholder += uiText("page_enter_hint"); // a phone has no such keys
+    if (!matchMedia("(pointer: coarse)").matches) control.placeholder += translate(" Enter asks, Shift+Enter adds a line."); // a phone has no such keys
     control.addEventListener("input", () => this.request());
     control.addEventListener("blur", () => this.hide());
     control.addEventListener("keydown", (event) => this.onKey(event));
@@ -43,7 +43,7 @@ class Completions {
 
   /** @param {{word: string, options: Completion[]}} found */
   show({ word, options }) {
-    if (word !== this.word || document.activeElement !== this.control) return; // the person has typed more
+    if (word !== this.word || focusedElement() !== this.control) return; // the person has typed more
     this.options = options;
     this.list.replaceChildren(...options.map((option, place) => this.makeOption(option, place)));
     this.list.hidden = options.length === 0;
@@ -110,7 +110,7 @@ class Completions {
 
   /** @param {KeyboardEvent} event */
   onKey(event) {
-    if (event.isComposing || event.shiftKey || event.ctrlKey || event.metaKey) return;
+    if (isComposing(event) || event.shiftKey || event.ctrlKey || event.metaKey) return;
     if (event.key === "ArrowUp" && !this.control.value) void this.perform("recall", {});
     if (this.list.hidden) return;
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -148,8 +148,8 @@ class Attachments {
     this.button = plainButton("", () => this.input.click());
     this.button.innerHTML = PAPER_CLIP;
     this.button.classList.add("af-small", "af-attach");
-    this.button.setAttribute("aria-label", uiText("page_attach"));
-    this.button.title = uiText("page_attach");
+    this.button.setAttribute("aria-label", translate("Attach files to the sources"));
+    this.button.title = translate("Attach files to the sources");
     const { root } = form;
     root.addEventListener("dragover", (event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
@@ -172,11 +172,11 @@ class Attachments {
     const { form } = this;
     const large = files.find((file) => file.size > this.maxBytes);
     if (large) {
-      form.showErrors({}, uiText("page_file_too_large", { name: large.name, bytes: large.size.toLocaleString("en"), most: this.maxBytes.toLocaleString("en") }));
+      form.showErrors({}, translate("{name}: {bytes} bytes, the limit is {most}.", { name: large.name, bytes: large.size.toLocaleString("en"), most: this.maxBytes.toLocaleString("en") }));
       return;
     }
     form.showErrors({});
-    form.status.textContent = uiText("page_reading_files");
+    form.status.textContent = translate("Reading the files …");
     const contents = await Promise.all(files.map(async (file) => ({ name: file.name, base64: await base64Of(file) })));
     const result = await form.perform("attach", { files: contents });
     this.input.value = "";

@@ -5,7 +5,7 @@
  *   cell_type?: string, key?: string, word?: string, options?: Completion[]}} Effect
  */
 
-const COPIED = uiText("page_copied");
+const COPIED = translate("Copied.");
 const COPIED_MS = 2000;
 
 /** @param {string} text @returns {Promise<boolean>} */
@@ -19,7 +19,7 @@ async function copyText(text) {
     field.value = text;
     field.style.position = "fixed";
     field.style.opacity = "0";
-    const before = /** @type {HTMLElement | null} */ (document.activeElement);
+    const before = /** @type {HTMLElement | null} */ (focusedElement());
     document.body.append(field);
     field.select();
     const copied = document.execCommand("copy");
@@ -31,7 +31,7 @@ async function copyText(text) {
 
 /** Copy a text. @param {string} text @returns {Promise<string>} message about the result */
 async function copyAndReport(text) {
-  return (await copyText(text)) ? COPIED : uiText("page_not_copied");
+  return (await copyText(text)) ? COPIED : translate("The browser did not allow copying.");
 }
 
 /** @param {Effect} effect */
@@ -47,17 +47,22 @@ function download({ filename, media_type, base64 }) {
 
 /** Show a picture over the page until it is closed. @param {HTMLElement} root @param {Effect} effect */
 function showPicture(root, { base64, text }) {
-  const dialog = document.createElement("dialog");
-  dialog.className = "af-picture";
-  dialog.setAttribute("aria-label", text ?? "");
   const picture = document.createElement("img");
   picture.alt = text ?? "";
   picture.src = `data:image/png;base64,${base64 ?? ""}`;
+  showDialog(root, picture, text ?? "", "af-picture");
+}
+
+/** Show content over the page until it is closed. @param {HTMLElement} root @param {HTMLElement} content @param {string} name @param {string} css */
+function showDialog(root, content, name, css) {
+  const dialog = document.createElement("dialog");
+  dialog.className = css;
+  dialog.setAttribute("aria-label", name);
   const close = document.createElement("button");
   close.className = "af-button";
-  close.textContent = uiText("page_close");
-  dialog.append(close, picture);
-  dialog.addEventListener("click", (event) => { if (event.target !== picture) dialog.close(); });
+  close.textContent = translate("Close");
+  dialog.append(close, content);
+  dialog.addEventListener("click", (event) => { if (event.target === dialog || event.target === close) dialog.close(); });
   dialog.addEventListener("keydown", (event) => event.stopPropagation()); // shortcuts of the notebook
   dialog.addEventListener("close", () => dialog.remove());
   root.append(dialog);
@@ -73,10 +78,10 @@ async function addCell(model, root, { source, cell_type }) {
   const elements = [...(root.closest(".jp-Notebook")?.querySelectorAll(".jp-Cell") ?? [])];
   const index = elements.findIndex((cell) => cell.contains(root));
   if (!cells?.insertCell || index < 0) {
-    return (await copyText(source ?? "")) ? uiText("page_copied_to_paste") : uiText("page_no_cells");
+    return (await copyText(source ?? "")) ? translate("Copied: paste it into a cell.") : translate("This page cannot add cells.");
   }
   cells.insertCell(index + 1, { cell_type, source, metadata: cell_type === "code" ? { trusted: true } : {} });
-  return uiText("page_cell_added");
+  return translate("Added as a cell below.");
 }
 
 /**

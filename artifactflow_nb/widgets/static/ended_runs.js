@@ -1,5 +1,5 @@
 /**
- * Buttons in the saved outputs of ended runs, while the kernel knows them: copy the answer, ask again, continue in a chat
+ * Buttons in the saved outputs of ended runs, while the kernel knows them: copy the answer or the report, ask again, continue in a chat
  * that takes the place of the output, retry a failed run in its place, and open a table as a frame. Uses tree.js, field.js
  * and effects.js.
  *
@@ -14,13 +14,14 @@ const SHORT_ID_CHARS = 12;
 /** @type {{[status: string]: [act: string, label: string, name: string][]}} */
 const ENDED_ACTIONS = {
   completed: [
-    ["copy", "page_copy", "page_copy_answer"],
-    ["regenerate", "page_again", "page_ask_again"],
-    ["chat", "page_continue", "page_continue_here"],
+    ["copy", translate("Copy"), translate("Copy the answer as Markdown")],
+    ["copy_report", translate("Copy the report"), translate("Copy the report as Markdown")],
+    ["regenerate", translate("Regenerate"), translate("Regenerate: ask this again, as another version")],
+    ["chat", translate("Continue in chat"), translate("Continue this conversation in a chat, here")],
   ],
   failed: [
-    ["retry", "page_retry", "page_retry_here"],
-    ["chat", "page_open_chat", "page_continue_here"],
+    ["retry", translate("Retry"), translate("Retry: ask this once more, in a new run")],
+    ["chat", translate("Open in chat"), translate("Continue this conversation in a chat, here")],
   ],
 };
 
@@ -58,7 +59,7 @@ class EndedRuns {
       const status = this.statuses.get(id);
       if (status === undefined) unknown.add(id);
       else if (status && !output.querySelector(":scope > .af-ended-actions")) {
-        output.append(this.makeButtons(id, status));
+        output.append(this.makeButtons(output, id, status));
         this.offerFrames(output, id);
       }
     }
@@ -66,18 +67,19 @@ class EndedRuns {
     if (unknown.size) this.model.send({ type: "ask", runs: [...unknown] });
   }
 
-  /** @param {string} id @param {string} status */
-  makeButtons(id, status) {
-    const bar = dressedElement("div", "af-ended-actions af-controls", { role: "group", "aria-label": uiText("page_this_run") });
+  /** @param {Element} output @param {string} id @param {string} status */
+  makeButtons(output, id, status) {
+    const bar = dressedElement("div", "af-ended-actions af-controls", { role: "group", "aria-label": translate("This run") });
     const message = dressedElement("span", "af-quiet", { role: "status" });
     for (const [act, label, name] of ENDED_ACTIONS[status] ?? ENDED_ACTIONS.failed) {
-      const button = plainButton(uiText(label), () => {
+      if (act === "copy_report" && !output.querySelector(":scope > .af-tree > .af-written > .af-artifact")) continue;
+      const button = plainButton(label, () => {
         message.textContent = "";
         this.pressed = { bar, message };
         this.model.send({ type: "act", act, run: id });
       });
       button.classList.add("af-small");
-      button.title = uiText(name);
+      button.title = name;
       bar.append(button);
     }
     bar.append(message);
@@ -88,7 +90,7 @@ class EndedRuns {
   offerFrames(output, id) {
     tablesOf(output).forEach((table, index) => {
       const source = `table = wb.run("${id.slice(0, SHORT_ID_CHARS)}").tables[${index}]\ntable`;
-      const button = plainButton(uiText("page_open_table"), async () => {
+      const button = plainButton(translate("Open as a DataFrame"), async () => {
         const message = await addCell(this.model, button, { name: "cell", source, cell_type: "code" });
         const line = output.querySelector(":scope > .af-ended-actions > [role=status]");
         if (line) line.textContent = message;
@@ -138,11 +140,3 @@ class EndedRuns {
     for (const added of [...document.querySelectorAll(".af-ended-actions, .af-open-table")]) added.remove();
   }
 }
-
-/** @param {{model: any}} context */
-function initialize({ model }) {
-  const runs = new EndedRuns(model);
-  return () => runs.close();
-}
-
-export default { initialize };

@@ -11,10 +11,10 @@
  */
 
 const KIND_HINTS = {
-  integer: uiText("page_hint_integer"),
-  number: uiText("page_hint_number"),
-  list: uiText("page_hint_list"),
-  json: uiText("page_hint_json"),
+  integer: translate("A whole number."),
+  number: translate("A number."),
+  list: translate("One on each line."),
+  json: translate("JSON."),
 };
 const KINDS_OF_LINES = ["multiline", "json", "list"];
 const KINDS_OF_TEXT = ["text", "multiline", "list"];
@@ -53,7 +53,7 @@ function fieldControl(data) {
     const select = dressedElement("select", "af-input");
     const options = choices.map((choice, i) => new Option(choiceNames?.[i] ?? choice, String(i), false, choice === value));
     const isOpen = nullable || !choices.includes(value);
-    select.append(...(isOpen ? [new Option(uiText(nullable ? "page_none" : "page_choose"), "", false, value === null)] : []), ...options);
+    select.append(...(isOpen ? [new Option(translate(nullable ? "(none)" : "Choose …"), "", false, value === null)] : []), ...options);
     return select;
   }
   const isCode = data.monospace ? " af-code" : "";
@@ -97,14 +97,14 @@ class FormField {
 
   /** Checkbox for no value, which differs from an empty text. @param {string} label */
   makeNone(label) {
-    this.none = dressedElement("input", "af-check", { type: "checkbox", "aria-label": uiText("page_no_value_for", { label }) });
+    this.none = dressedElement("input", "af-check", { type: "checkbox", "aria-label": translate("No value for {label}", { label }) });
     this.none.checked = this.data.value === null;
     this.none.addEventListener("change", () => {
       if (this.none.checked) this.control.value = "";
     });
     this.control.addEventListener("input", () => (this.none.checked = false));
     const wrapped = element("label", "af-field-none");
-    wrapped.append(this.none, uiText("page_no_value"));
+    wrapped.append(this.none, translate("no value"));
     return wrapped;
   }
 
@@ -134,7 +134,7 @@ class FormField {
       JSON.parse(this.control.value);
       return "";
     } catch (error) {
-      return uiText("page_not_json", { problem: error.message });
+      return translate("This is not JSON: {problem}", { problem: error.message });
     }
   }
 

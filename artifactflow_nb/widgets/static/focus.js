@@ -24,7 +24,8 @@ function parkFocus(node) {
 // On the window, because JupyterLab handles keys in the capture phase of the document.
 window.addEventListener("keydown", (event) => {
   const isCharacter = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey;
-  if (isCharacter && event.target instanceof HTMLElement && event.target.dataset.afParked === "") event.stopPropagation();
+  const target = targetOf(event);
+  if (isCharacter && target instanceof HTMLElement && target.dataset.afParked === "") event.stopPropagation();
 }, { capture: true });
 
 /** The undecided, visible cards of the view of a card, those behind it first. @param {Element} card @returns {HTMLElement[]} */
@@ -58,7 +59,7 @@ function moveFocusOn(card) {
  * @param {Element} container of the view
  */
 function cardWithFocus(container) {
-  const box = document.activeElement?.closest(".af-approval, .af-approval-bar");
+  const box = focusedElement()?.closest(".af-approval, .af-approval-bar");
   if (!box || !container.contains(box)) return null;
   /** @type {Element[]} */
   const ancestors = [];
@@ -86,9 +87,9 @@ function focusAfterCard(before, container) {
  * @param {HTMLElement} node @param {number} nFrames frames in which to try again
  */
 function focusWhenDisplayed(node, nFrames = FOCUS_FRAMES) {
-  if (!node.isConnected || document.activeElement !== document.body) return;
+  if (!node.isConnected || focusedElement() !== document.body) return;
   node.focus({ preventScroll: true });
-  if (document.activeElement !== node && nFrames) requestAnimationFrame(() => focusWhenDisplayed(node, nFrames - 1));
+  if (focusedElement() !== node && nFrames) requestAnimationFrame(() => focusWhenDisplayed(node, nFrames - 1));
 }
 
 /**
@@ -96,7 +97,7 @@ function focusWhenDisplayed(node, nFrames = FOCUS_FRAMES) {
  * @param {HTMLElement} view @param {HTMLElement} body its content
  */
 function focusedControl(view, body) {
-  const node = /** @type {HTMLElement} */ (document.activeElement);
+  const node = /** @type {HTMLElement} */ (focusedElement());
   if (node === view || !view.contains(node)) return null;
   const label = node.getAttribute("aria-label");
   const selector = `[data-act="${CSS.escape(node.dataset.act ?? "")}"]${label ? `[aria-label="${CSS.escape(label)}"]` : ""}`;
@@ -110,7 +111,7 @@ function focusedControl(view, body) {
  */
 function refocus(before, view, body) {
   if (!before || (before.node.isConnected && before.node.checkVisibility())) return;
-  if (![document.body, before.node].includes(/** @type {HTMLElement} */ (document.activeElement))) return;
+  if (![document.body, before.node].includes(/** @type {HTMLElement} */ (focusedElement()))) return;
   const control = /** @type {HTMLElement | undefined} */ ([...body.querySelectorAll(before.selector)][before.index]);
   if (control?.checkVisibility()) return control.focus({ preventScroll: true });
   const fold = [...body.querySelectorAll("details:not([open])")].find((each) => each.contains(before.node));

@@ -103,7 +103,7 @@ class BoxFollower {
   addButton(box) {
     if (this.button(box)) return;
     const row = element("div", "af-newest");
-    row.append(plainButton(uiText("page_newest"), () => this.scrollBy(box, distanceToEnd(box))));
+    row.append(plainButton(translate("↓ Jump to the newest"), () => this.scrollBy(box, distanceToEnd(box))));
     formBelow(box).prepend(row);
   }
 
@@ -111,7 +111,7 @@ class BoxFollower {
   settle(box) {
     const row = this.button(box);
     if (!row || distanceToEnd(box) >= AT_END_PX) return;
-    const hadFocus = row.contains(document.activeElement);
+    const hadFocus = row.contains(focusedElement());
     row.remove();
     if (hadFocus) this.container.querySelector(".af-composer textarea")?.focus({ preventScroll: true });
   }

@@ -14,7 +14,7 @@
  * @typedef {{[field: string]: string}} FieldErrors messages by field
  */
 
-const WAITING_FOR_KERNEL = uiText("page_waiting");
+const WAITING_FOR_KERNEL = translate("Waiting for the kernel …");
 
 class KernelForm {
   /** @param {FormSpec} data @param {Perform} perform @param {() => void} [close] called by the cancel button */
@@ -53,7 +53,7 @@ class KernelForm {
   /** @param {KeyboardEvent} event */
   onKey(event) {
     event.stopPropagation();
-    if (event.isComposing) return; // Enter ends the composition of a word, for example a Chinese one
+    if (isComposing(event)) return;
     const isLine = event.target.tagName === "INPUT" && event.target.type === "text";
     const isAlone = this.fields.length === 1 && this.fields[0].control === event.target && isLine;
     const isSent = this.data.enter
@@ -74,7 +74,7 @@ class KernelForm {
     this.showErrors(problems);
     if (Object.values(problems).some(Boolean)) return;
     const values = fieldValues(this.fields);
-    const focused = /** @type {HTMLElement} */ (document.activeElement);
+    const focused = /** @type {HTMLElement} */ (focusedElement());
     this.all.disabled = true;
     this.status.textContent = WAITING_FOR_KERNEL;
     const result = await this.perform(this.data.act, { ...this.data.args, values });
@@ -84,7 +84,7 @@ class KernelForm {
       this.status.textContent = result.failed ? "" : result.message;
     }
     if (!result.failed) this.fields.filter((field) => !field.data.keep).forEach((field) => field.reset());
-    if (document.activeElement === document.body) focused.focus({ preventScroll: true });
+    if (focusedElement() === document.body) focused.focus({ preventScroll: true });
     if (result.failed) this.showErrors(result.errors, result.message);
   }
 

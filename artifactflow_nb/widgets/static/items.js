@@ -24,7 +24,7 @@ class Item {
     this.number = element("span", "af-item-number");
     this.up = plainButton("↑", () => list.move(this, -1));
     this.down = plainButton("↓", () => list.move(this, 1));
-    this.removeButton = plainButton(uiText("page_remove"), () => list.remove(this));
+    this.removeButton = plainButton(translate("Remove"), () => list.remove(this));
     this.up.setAttribute("aria-keyshortcuts", "Alt+ArrowUp");
     this.down.setAttribute("aria-keyshortcuts", "Alt+ArrowDown");
     this.up.title = "Alt+↑";
@@ -43,8 +43,8 @@ class Item {
     if (!fields.length) return [];
     this.more = element("details", "af-item-more");
     const summary = element("summary");
-    const names = fields.map((field) => field.data.label || field.data.name).join(uiText("page_between"));
-    summary.textContent = uiText("page_more", { fields: names });
+    const names = fields.map((field) => field.data.label || field.data.name).join(translate(", "));
+    summary.textContent = translate("More: {fields}", { fields: names });
     this.more.append(summary, ...fields.map((field) => field.root));
     return [this.more];
   }
@@ -52,19 +52,19 @@ class Item {
   /** @param {KeyboardEvent} event */
   onKey(event) {
     const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (!by || !event.altKey || event.isComposing || usesAltArrow(event.target)) return;
+    if (!by || !event.altKey || isComposing(event) || usesAltArrow(event.target)) return;
     event.preventDefault();
     this.list.move(this, by);
   }
 
   /** Update the number in texts and names. @param {number} place index @param {number} n number of items */
   renumber(place, n) {
-    const item = uiText("page_item", { list: this.list.label, number: place + 1 });
+    const item = translate("{list} {number}", { list: this.list.label, number: place + 1 });
     this.number.textContent = `${place + 1}.`;
     this.group.setAttribute("aria-label", item);
-    this.up.setAttribute("aria-label", uiText("page_move_up", { item }));
-    this.down.setAttribute("aria-label", uiText("page_move_down", { item }));
-    this.removeButton.setAttribute("aria-label", uiText("page_remove_item", { item }));
+    this.up.setAttribute("aria-label", translate("Move up: {item}", { item }));
+    this.down.setAttribute("aria-label", translate("Move down: {item}", { item }));
+    this.removeButton.setAttribute("aria-label", translate("Remove: {item}", { item }));
     this.up.setAttribute("aria-disabled", String(place === 0)); // not `disabled`: a disabled button loses the focus
     this.down.setAttribute("aria-disabled", String(place === n - 1));
   }
@@ -96,8 +96,8 @@ class ItemsField {
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.status = dressedElement("p", "af-announcer", { "aria-live": "polite" });
     this.box = dressedElement("ol", "af-items", { role: "list" });
-    this.control = plainButton(uiText("page_add"), () => this.add());
-    this.control.setAttribute("aria-label", uiText("page_add_to", { list: this.label }));
+    this.control = plainButton(translate("Add"), () => this.add());
+    this.control.setAttribute("aria-label", translate("Add to {list}", { list: this.label }));
     const isBlank = (/** @type {FieldData} */ field) => !field.required && (!field.value || field.value.length === 0);
     const items = data.items ?? [];
     const names = (data.blank ?? []).map((field) => field.name);
@@ -129,14 +129,14 @@ class ItemsField {
     const from = this.items.indexOf(item);
     const to = from + by;
     if (to < 0 || to >= this.items.length) return;
-    const focused = /** @type {HTMLElement} */ (document.activeElement);
+    const focused = /** @type {HTMLElement} */ (focusedElement());
     this.items.splice(from, 1);
     this.items.splice(to, 0, item);
     this.box.insertBefore(item.root, this.items[to + 1]?.root ?? null);
     this.renumber();
     if (item.root.contains(focused)) focused.focus({ preventScroll: true }); // an element that is moved in the page loses the focus
     item.root.scrollIntoView({ block: "nearest" });
-    this.status.textContent = uiText("page_moved", { number: to + 1, total: this.items.length });
+    this.status.textContent = translate("Moved to place {number} of {total}.", { number: to + 1, total: this.items.length });
   }
 
   /** @param {Item} item */
@@ -147,7 +147,7 @@ class ItemsField {
     this.renumber();
     const near = this.items[place] ?? this.items[place - 1];
     (near?.removeButton ?? this.control).focus();
-    this.status.textContent = uiText("page_removed", { left: this.items.length });
+    this.status.textContent = translate("Removed. {left} left.", { left: this.items.length });
   }
 
   /** Value to send. */

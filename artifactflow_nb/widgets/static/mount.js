@@ -19,7 +19,7 @@ class Mount {
     this.perform = perform;
     this.hold = hold;
     this.addToNotebook = (/** @type {string} */ source) => addToNotebook(source, this.root);
-    this.root = dressedElement("section", "af-run af-live", { lang: uiText("page_language") });
+    this.root = dressedElement("section", "af-run af-live", { lang: UI_LANGUAGE });
     this.body = element("div", "af-tree");
     this.announcer = dressedElement("div", "af-announcer", { role: "status", "aria-live": "polite" });
     this.notice = dressedElement("div", "af-message", { role: "alert" });
@@ -51,6 +51,8 @@ class Mount {
   }
 
   listen() {
+    const refused = translate("Nothing happened: this control had just appeared under the pointer. Click again if you mean it.");
+    this.guard = new PointerGuard(this.root, () => this.showNotice(refused));
     this.root.addEventListener("click", (event) => (this.clickTarget = event.target), { capture: true });
     this.root.addEventListener("click", (event) => this.press(event));
     this.root.addEventListener("click", followNote);
@@ -74,7 +76,7 @@ class Mount {
     this.root.addEventListener("focusout", () => {
       // An element that is removed from the page loses the focus, too; `moveTo` restores it.
       setTimeout(() => {
-        if (this.root.isConnected && !this.root.contains(document.activeElement)) this.focused = null;
+        if (this.root.isConnected && !this.root.contains(focusedElement())) this.focused = null;
       });
     });
     const remember = (/** @type {any} */ { target }) => this.root.isConnected && this.scrolled.set(target, target.scrollTop);
@@ -107,7 +109,7 @@ class Mount {
   release(down, up) {
     const isSame = up.pointerId === down.pointerId && down.button === 0;
     const isClose = Math.hypot(up.clientX - down.clientX, up.clientY - down.clientY) < MAX_CLICK_DISTANCE_PX;
-    if (!isSame || !isClose || (up.target === down.target && !this.isMoved)) return;
+    if (!isSame || !isClose || this.guard?.refused || (targetOf(up) === down.target && !this.isMoved)) return;
     const target = /** @type {HTMLElement | null} */ (/** @type {Element} */ (down.target).closest("button, summary, [data-act]"));
     setTimeout(() => {
       if (!target?.contains(this.clickTarget)) target?.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
@@ -161,7 +163,10 @@ class Mount {
       else this.tree.apply(update.tree ?? {});
       this.tick();
     };
-    this.place.keepWhile(Boolean(update.ended), () => this.follower.keepWhile(() => keepWriting(this.body, change)));
+    const keep = () => this.place.keepWhile(Boolean(update.ended), () => this.follower.keepWhile(() => keepWriting(this.body, change)));
+    // Only for a new card: the position of a view costs a layout of the page, and a page may show many runs.
+    if (update.tree?.shape?.some(([, , , kind]) => kind === "approval")) revealCard(this.root, keep);
+    else keep();
     refocus(focused, this.root, this.body);
     if (update.announce !== undefined && update.announce !== this.announcer.textContent) {
       if (this.notice.classList.contains("af-error")) this.showNotice(""); // it was about the state before
@@ -173,7 +178,7 @@ class Mount {
   handOver() {
     const { focused } = this;
     this.place.handOver((saved) => {
-      if (focused && document.activeElement === document.body) parkFocus(saved.querySelector(".af-question") ?? saved);
+      if (focused && focusedElement() === document.body) parkFocus(saved.querySelector(".af-question") ?? saved);
     });
   }
 

@@ -61,7 +61,7 @@ class Notices {
     const former = this.notices;
     this.notices = [...unseen.values()].map((own) => this.noticeOf(own));
     if (!former.length && !this.notices.length) return;
-    const detail = { notices: this.notices, label: uiText("page_show") };
+    const detail = { notices: this.notices, label: translate("Show") };
     const isShown = !window.dispatchEvent(new CustomEvent("artifactflow:waiting", { cancelable: true, detail }));
     if (isShown && this.notices.length && JSON.stringify(this.notices) !== JSON.stringify(former)) this.changedAt = performance.now();
   }

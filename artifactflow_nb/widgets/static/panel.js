@@ -2,8 +2,8 @@
  * The page's side of a view: receives updates and sends actions. Runs after all other scripts of this folder.
  *
  * The output of a cell contains an element with the class `af-host-<key>`; the view is mounted in every such element of
- * the page. The page requests a snapshot with `hello`. Updates have sequence numbers; if one is missing, the page sends
- * `hello` again.
+ * the page, and in the elements that anywidget passes to `render`, which may be in a shadow root. The page requests a
+ * snapshot with `hello`. Updates have sequence numbers; if one is missing, the page sends `hello` again.
  *
  * @typedef {{type: "snapshot" | "patch", seq: number, now: number, tree?: Patch, announce?: string, label?: string,
  *   css?: string, ended?: boolean, saved?: number}} Update `saved`: the number of the saved output
@@ -14,7 +14,6 @@ const MIN_HELLO_INTERVAL_MS = 400;
 const MAX_HELLO_INTERVAL_MS = 10_000;
 const TICK_MS = 200;
 const OUTPUT_CHECK_DELAY_MS = 800;
-const ACTION_TIMEOUT_MS = 15_000;
 const OUTPUT_CHECK_INTERVAL_MS = 5000;
 /** A view without an output is closed after this time; a cell that is cut and pasted is absent for less. */
 const GONE_AFTER_MS = 20_000;
@@ -29,16 +28,13 @@ class Panel {
     this.seq = -1;
     this.lastHello = -MIN_HELLO_INTERVAL_MS;
     this.helloInterval = MIN_HELLO_INTERVAL_MS;
-    this.needsSnapshot = false;
-    this.lastActionId = 0;
-    /** @type {Map<number, {resolve: (result: ActionResult) => void, timer: number}>} */
-    this.pending = new Map();
-    /** @type {Mount[]} */
-    this.mounts = [];
-    this.host = `af-host-${model.get("key")}`;
-    this.hosts = document.getElementsByClassName(this.host);
+    this.actions = new Actions((action) => model.send({ ...action, page: this.id }), () => this.mounts);
+    this.mounts = /** @type {Mount[]} */ ([]);
+    this.key = model.get("key");
+    this.host = `af-host-${this.key}`;
+    this.rendered = /** @type {Set<HTMLElement>} added by `render` */ (new Set());
     this.drafts = new Drafts(model, this.host);
-    this.ended = this.closed = false;
+    this.ended = this.closed = this.needsSnapshot = false;
     this.lastPresent = this.lastCheck = performance.now();
     this.onMessage = (/** @type {any} */ message) => this.receive(message);
     model.on("msg:custom", this.onMessage);
@@ -49,28 +45,47 @@ class Panel {
     this.session = model.widget_manager?.context?.sessionContext;
     this.session?.statusChanged?.connect(this.onStatus);
     this.session?.kernelChanged?.connect(this.onDisconnect);
-    this.observer = new MutationObserver(() => this.mountAll());
-    this.observer.observe(document.body, { subtree: true, childList: true });
+    panels.set(this.key, this);
+    hostObserver.observe(document.body, { subtree: true, childList: true });
     this.tickTimer = setInterval(() => this.tick(), TICK_MS);
     this.mountAll();
+  }
+
+  /** Its outputs in the page. @returns {HTMLElement[]} */
+  get outputs() {
+    return [...outputHosts].filter((host) => host.classList.contains(this.host));
+  }
+
+  /** Mount the view in an element until the result is called. @param {HTMLElement} container @returns {() => void} */
+  render(container) {
+    const host = element("div", "af-host");
+    container.append(host);
+    if (this.final === undefined) this.rendered.add(host);
+    else host.innerHTML = this.final;
+    this.mountAll();
+    return () => {
+      this.rendered.delete(host);
+      host.remove();
+      this.mountAll();
+    };
   }
 
   /** Mount the view in every output of it; move a mounted view if the notebook rendered its output again. */
   mountAll() {
     const detached = this.mounts.filter((mount) => mount.isDetached);
-    for (const host of this.hosts) {
-      if (host.querySelector(":scope > .af-live")) continue; // mounted by this panel, or by that of a console of the same kernel
-      if (this.mounts.some((mount) => mount.host === host && !mount.isShown)) continue;
+    for (const host of [...this.outputs, ...this.rendered]) {
+      if (isMountedIn(this, host)) continue;
+      dressHost(host);
       const mount = detached.shift();
-      if (mount) mount.moveTo(/** @type {HTMLElement} */ (host));
-      else this.mountIn(/** @type {HTMLElement} */ (host));
+      if (mount) mount.moveTo(host);
+      else this.mountIn(host);
     }
     for (const mount of detached) mount.handOver();
   }
 
   /** @param {HTMLElement} host */
   mountIn(host) {
-    const perform = (/** @type {string} */ name, /** @type {object} */ args) => this.perform(name, args);
+    const perform = (/** @type {string} */ name, /** @type {object} */ args) => this.actions.perform(name, args);
     const hold = (/** @type {boolean} */ on) => this.model.send({ type: "hold", page: this.id, on });
     const add = (/** @type {string} */ source, /** @type {HTMLElement} */ root) =>
       addCell(this.model, root, { name: "cell", source, cell_type: "code" });
@@ -100,53 +115,46 @@ class Panel {
 
   /** True if the output is in the page or in the notebook: JupyterLab removes cells far outside the viewport from the page. */
   get hasOutput() {
-    return this.hosts.length > 0 || findOutput(this.model, this.host) !== null;
-  }
-
-  /** @param {string} act @param {object} args @returns {Promise<ActionResult>} */
-  perform(act, args) {
-    const id = ++this.lastActionId;
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => this.mounts.forEach((mount) => mount.showNotice(uiText("page_no_answer"))), ACTION_TIMEOUT_MS);
-      this.pending.set(id, { resolve, timer });
-      this.model.send({ type: "act", id, page: this.id, act, args });
-    });
-  }
-
-  /** @param {number} id @param {ActionResult} result */
-  resolveAction(id, result) {
-    const action = this.pending.get(id);
-    if (!action) return;
-    clearTimeout(action.timer);
-    this.pending.delete(id);
-    for (const mount of this.mounts) mount.clearNotice(uiText("page_no_answer"));
-    action.resolve(result);
+    return this.rendered.size > 0 || this.outputs.length > 0 || findOutput(this.model, this.host) !== null;
   }
 
   /** @param {any} message */
   receive(message) {
     if (message.type === "ping") {
       if (this.hasOutput) this.model.send({ type: "pong" });
+    } else if (message.type === "received") {
+      if (message.page === this.id) this.actions.confirm(message.id);
     } else if (message.type === "result") {
-      if (message.page === this.id) this.resolveAction(message.id, message);
+      if (message.page === this.id) this.actions.resolve(message.id, message);
     } else if (message.type === "saved") {
       setTimeout(() => this.checkOutput(message.n, message.last), OUTPUT_CHECK_DELAY_MS);
     } else if (message.type === "output") {
-      if (message.page === this.id && writeOutput(this.model, this.host, message.data)) this.closeIfGone();
+      if (message.page !== this.id) return;
+      if (this.ended) this.showFinal(message.data["text/html"]);
+      if (writeOutput(this.model, this.host, message.data)) this.closeIfGone();
     } else if (message.type === "effect") {
       if (message.page === this.id) this.runEffect(message);
-    } else {
+    } else if (message.type === "snapshot" || message.type === "patch") {
       this.applyUpdate(message);
     }
+  }
+
+  /** Replace the views that `render` has added by the last saved output. @param {string} html */
+  showFinal(html) {
+    if (!this.rendered.size) return;
+    this.final = html;
+    for (const host of this.rendered) host.innerHTML = html;
+    this.rendered.clear();
+    this.mounts = this.mounts.filter((mount) => !mount.isDetached);
+    clearInterval(this.tickTimer);
   }
 
   /** Request the saved output if that in the page or notebook is older. @param {number} n @param {boolean} last */
   checkOutput(n, last) {
     if (this.closed) return;
     this.ended = last;
-    const numbers = [findOutput(this.model, this.host)?.n ?? n, ...[...this.hosts].map(outputNumber)];
-    const isStale = last ? this.hasOutput : numbers.some((number) => number < n);
-    if (isStale) this.model.send({ type: "output", page: this.id });
+    const numbers = [findOutput(this.model, this.host)?.n ?? n, ...this.outputs.map(outputNumber)];
+    if (last ? this.hasOutput : numbers.some((number) => number < n)) this.model.send({ type: "output", page: this.id });
     else this.closeIfGone();
   }
 
@@ -157,7 +165,7 @@ class Panel {
 
   /** @param {Effect} effect */
   async runEffect(effect) {
-    const mount = this.mounts.find(({ root }) => root.contains(document.activeElement)) ?? this.mounts[0];
+    const mount = this.mounts.find(({ root }) => root.contains(focusedElement())) ?? this.mounts[0];
     if (!mount) return;
     const message = await runEffect(this.model, mount.root, mount.tree, effect);
     const line = formStatus(mount.tree, effect);
@@ -180,21 +188,13 @@ class Panel {
   close() {
     this.closed = true;
     reportRequests(this);
-    this.observer.disconnect();
+    panels.delete(this.key);
     clearInterval(this.tickTimer);
     this.model.off("msg:custom", this.onMessage);
     this.model.off("comm_live_update", this.onDisconnect);
     this.session?.statusChanged?.disconnect(this.onStatus);
     this.session?.kernelChanged?.disconnect(this.onDisconnect);
-    for (const { timer } of this.pending.values()) clearTimeout(timer);
+    this.actions.close();
     for (const mount of this.mounts) mount.remove();
   }
 }
-
-/** Called by anywidget once per page, even if the widget is not displayed. @param {{model: any}} context */
-function initialize({ model }) {
-  const panel = new Panel(model);
-  return () => panel.close();
-}
-
-export default { initialize };

@@ -11,7 +11,7 @@ const MARGIN_PX = 48;
 
 /** Nearest ancestor that can be scrolled. @param {Element} from @returns {Element | null} */
 function scrollerOf(from) {
-  for (let node = from.parentElement; node; node = node.parentElement) {
+  for (let node = containerOf(from); node; node = containerOf(node)) {
     const mayScroll = /auto|scroll/.test(getComputedStyle(node).overflowY);
     if (mayScroll && node.scrollHeight > node.clientHeight) return node;
   }
@@ -119,4 +119,28 @@ function keepWriting(body, change) {
   APPROVAL_CONTROLS.get(preview.closest(".af-approval"))?.preview.showAll(true);
   const scroller = scrollerOf(preview);
   if (scroller) scroller.scrollTop += firstLine(preview) - top;
+}
+
+/**
+ * Apply a change. If it adds an approval card to a view that the reader sees, scroll until its buttons are in view: form.css
+ * keeps them below the beginning of the card. Neither the top of the card nor a field with the focus moves out of view.
+ * @param {HTMLElement} root @param {() => void} change
+ */
+function revealCard(root, change) {
+  const known = new Set(root.querySelectorAll(".af-approval"));
+  const wasInView = isInView(root);
+  change();
+  const card = [...root.querySelectorAll(".af-approval")].find((each) => !known.has(each));
+  if (!card || !wasInView) return;
+  requestAnimationFrame(() => { // after several cards have got their bar
+    if (!card.isConnected) return;
+    APPROVAL_CONTROLS.get(card)?.preview.update();
+    const foot = card.closest("[data-several]")?.querySelector(":scope > .af-approval-bar") ?? card.lastElementChild;
+    const scroller = scrollerOf(card) ?? document.documentElement;
+    const frame = scroller === document.documentElement ? new DOMRect(0, 0, innerWidth, innerHeight) : scroller.getBoundingClientRect();
+    const form = parseFloat(getComputedStyle(card).getPropertyValue("--af-form")) || 0;
+    const fixed = [card, focusedElement()].filter((node) => node === card || node?.matches("input, textarea, .cm-content"));
+    const free = Math.min(...fixed.map((node) => node.getBoundingClientRect().top - frame.top));
+    scroller.scrollTop += Math.max(Math.min(foot.getBoundingClientRect().bottom + form - frame.bottom, free), 0);
+  });
 }

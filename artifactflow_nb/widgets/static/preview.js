@@ -25,6 +25,6 @@ class PreviewSize {
     const preview = this.card.querySelector(".af-preview");
     if (!this.isFull) this.boxHeight = preview?.clientHeight ?? 0;
     this.button.hidden = !(preview && preview.scrollHeight > this.boxHeight + 2);
-    this.button.textContent = uiText(this.isFull ? "page_show_less" : "page_show_all");
+    this.button.textContent = translate(this.isFull ? "Show less" : "Show all");
   }
 }

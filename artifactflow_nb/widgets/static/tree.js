@@ -40,13 +40,13 @@ class KeyedTree {
 
   /** @param {Patch} patch */
   apply(patch) {
-    const focused = /** @type {HTMLElement | null} */ (document.activeElement);
+    const focused = /** @type {HTMLElement | null} */ (focusedElement());
     const card = cardWithFocus(this.container);
     for (const shape of patch.shape ?? []) this.place(shape);
     for (const [key, keep, add] of patch.text ?? []) this.write(key, keep, add);
     for (const key of patch.gone ?? []) this.remove(key);
     // An element that was moved in the page loses the focus.
-    if (document.activeElement === document.body && this.container.contains(focused)) focused?.focus({ preventScroll: true });
+    if (focusedElement() === document.body && this.container.contains(focused)) focused?.focus({ preventScroll: true });
     focusAfterCard(card, this.container);
   }
 
@@ -114,8 +114,10 @@ class KeyedTree {
     const { own } = entry;
     const scrolled = [...own.querySelectorAll("[tabindex]")].map((box) => [box.scrollLeft, box.scrollTop]);
     const focused = this.focusWithin(own);
+    const opened = [...own.querySelectorAll("details")].map((fold) => fold.open);
     // The kernel escaped or sanitised it: see artifactflow_nb/core/text/markdown.py.
     own.innerHTML = html;
+    own.querySelectorAll("details").forEach((fold, i) => (fold.open ||= opened[i] ?? false));
     addCopyButtons(own);
     own.querySelectorAll("[tabindex]").forEach((box, i) => box.scrollTo(...(scrolled[i] ?? [0, 0])));
     if (focused) own.querySelectorAll(focused.kind)[focused.index]?.focus({ preventScroll: true });
@@ -123,7 +125,7 @@ class KeyedTree {
 
   /** Selector and index of the focused element, to focus its replacement; null if the focus is elsewhere. @param {HTMLElement} own */
   focusWithin(own) {
-    const focused = document.activeElement?.closest("[data-act], a, [tabindex]");
+    const focused = focusedElement()?.closest("[data-act], a, [tabindex]");
     if (!focused || !own.contains(focused) || focused === own) return null;
     const { act, args } = /** @type {HTMLElement} */ (focused).dataset;
     const kind = act ? `[data-act=${CSS.escape(act)}][data-args=${JSON.stringify(args)}]` : "a, [tabindex]";

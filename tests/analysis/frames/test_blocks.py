@@ -10,6 +10,7 @@ import pytest
 import artifactflow_nb as af
 from artifactflow_nb.analysis import frames
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.plugins.projects.frames import BLOCKS
 
 OpenWorkbench = Callable[..., af.Workbench]
 
@@ -68,7 +69,7 @@ def test_project_filter_accepts_names_and_handles(wb: af.Workbench) -> None:
     with pytest.raises(af.UsageError, match="project is 7, which is int; pass a Project"):
         wb.blocks_df(7)  # type: ignore[arg-type]
     with pytest.raises(af.UsageError, match="frame blocks has no filter 'run'"):
-        frames.load_frame(wb.data_dir / "store.db", frames.BLOCKS, "run-1")
+        frames.load_frame(wb.data_dir / "store.db", BLOCKS, "run-1")
 
 
 def test_rows_are_those_of_the_active_branch(wb: af.Workbench) -> None:

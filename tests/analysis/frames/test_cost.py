@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from artifactflow_nb.analysis import frames
-from artifactflow_nb.analysis.frames.columns import bind_filters
 from artifactflow_nb.analysis.frames.reading import open_store
-from artifactflow_nb.core.document.project import PROJECT_ID, PROJECT_MEDIA_TYPE, ProjectInfo, ProjectTemplate
-from artifactflow_nb.core.document.rubrics import GRADE_MEDIA_TYPE, GRADE_RESOURCE, Grade
 from artifactflow_nb.core.plan import PLAN_MEDIA_TYPE, Plan, PlanStep
+from artifactflow_nb.plugins.projects.project import PROJECT_ID, PROJECT_MEDIA_TYPE, ProjectInfo, ProjectTemplate
+from artifactflow_nb.plugins.projects.rubrics import GRADE_MEDIA_TYPE, GRADE_RESOURCE, Grade
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import insert
+from artifactflow_nb.store.frames import bind_filters
 
 MESSAGES, VERSIONS, RUNS = 10_000, 1_000, 400
 TEXT = "".join(f"A line of an artifact, number {number}.\n" for number in range(290))  # 10 KB
@@ -130,7 +130,9 @@ def test_many_messages_and_versions_are_loaded_fast(large: Path) -> None:
     assert cpu_s(lambda: frames.load_frame(large, frames.ARTIFACTS)) < 1.0
 
 
-@pytest.mark.parametrize("frame", [frame for frame in frames.FRAMES if "run" in frame.filters], ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "frame", [frame for frame in frames.all_frames() if "run" in frame.filters], ids=lambda f: f.name
+)
 @pytest.mark.parametrize("filters", [{"run": "7"}, {"conversation": "7"}, {"run": ["7", "8"], "until": "2026-01-01"}])
 def test_cost_of_a_filter_is_independent_of_other_runs(
     few_and_many: tuple[Path, Path], frame: frames.Frame, filters: Any

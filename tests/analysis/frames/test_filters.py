@@ -10,8 +10,8 @@ import pytest
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis import frames
-from artifactflow_nb.analysis.frames.columns import bind_filters
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.store.frames import bind_filters
 
 OpenWorkbench = Callable[..., af.Workbench]
 TIMES = {
@@ -27,7 +27,7 @@ TIMES = {
     "approvals": "asked_at",
     "sources": "fetched_at",
 }
-OF_RUNS = [frame for frame in frames.FRAMES if "run" in frame.filters]
+OF_RUNS = [frame for frame in frames.all_frames() if "run" in frame.filters]
 
 
 def same(narrowed: pd.DataFrame, expected: pd.DataFrame) -> None:
@@ -75,7 +75,7 @@ def test_conversation_filter_selects_all_its_runs(sample_store: Path, frame: fra
     same(frames.load_frame(sample_store, frame, conversation=ids), expected)
 
 
-@pytest.mark.parametrize("frame", frames.FRAMES, ids=ids)
+@pytest.mark.parametrize("frame", frames.all_frames(), ids=ids)
 def test_time_filter_includes_since_and_excludes_until(sample_store: Path, frame: frames.Frame) -> None:
     """`since` is inclusive, `until` exclusive; rows without a time are dropped."""
     everything = frames.load_frame(sample_store, frame)
@@ -160,8 +160,11 @@ def test_timedelta_counts_back_from_now() -> None:
         ({"since": 1_772_366_400}, "since is 1772366400, which is not a time"),
         ({"until": pd.NaT}, "until is NaT, which is not a time"),
         ({"since": timedelta.max}, "which is not a time"),
-        ({"since": "2026-03-02", "until": "2026-03-01"}, "since is '2026-03-02', which is after until, '2026-03-01'"),
-        ({"columns": "tim"}, "runs has no column or group 'tim'. Its groups: what, .* Its columns: question, "),
+        ({"since": "2026-03-02", "until": "2026-03-01"}, "since is '2026-03-02', later than until, '2026-03-01'"),
+        (
+            {"columns": "tim"},
+            "runs has no column or group 'tim'. Its groups: all, summary, what, .* Its columns: question, ",
+        ),
         ({"columns": ["time", 5]}, "no column or group 5"),
         ({"columns": 5}, "no column or group 5"),
     ],
@@ -202,6 +205,19 @@ def test_columns_are_selected_by_group_and_name(sample_store: Path) -> None:
         "run_id",
     ]
     assert frames.load_frame(sample_store, frames.LLM_CALLS, columns=[]).columns.tolist() == ["call_id", "run_id"]
+
+
+def test_runs_df_has_eight_columns_that_people_read(workbench: Any) -> None:
+    """The time is in seconds; `columns="all"` has the ids and the figures, and the query knows all of them."""
+    wb = workbench(["Blue."])
+    run = wb.ask("Which colour?").wait(10)
+    summary = ["question", "status", "outcome", "started_at", "total_duration_s", "total_tokens", "cost_usd", "run_id"]
+    assert wb.runs_df().columns.tolist() == wb.runs_df(columns="summary").columns.tolist() == summary
+    everything = wb.runs_df(run, columns="all")
+    assert everything.columns.tolist() == [column.name for column in frames.RUNS.columns if column.name != "answer"]
+    assert everything["total_duration_s"][0] == round(everything["total_duration_ms"][0] / 1000, 3)
+    assert wb.query("SELECT * FROM runs").columns.tolist() == everything.columns.tolist()
+    assert wb.runs_df(columns=["summary", "time"])["active_ms"].notna().all()
 
 
 def test_runs_df_has_answers_on_request(workbench: Any) -> None:

@@ -5,7 +5,7 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,26 +16,27 @@ from support.replies import by_agent, call, plan
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis import frames
-from artifactflow_nb.analysis.frames.columns import FLOAT, IDS, INT, TIME, char_count_sql, line_count_sql
 from artifactflow_nb.analysis.frames.reading import open_store
 from artifactflow_nb.core.plan import Plan, PlanStep
 from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.models.base import ModelEvent, ModelReply, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.artifacts import Authorship
+from artifactflow_nb.store.frames import FLOAT, IDS, INT, TIME, char_count_sql, line_count_sql
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 OpenWorkbench = Callable[..., af.Workbench]
 OpenEngine = Callable[..., Awaitable[Engine]]
-ALL = {frame.name: frame for frame in frames.FRAMES}
+ALL = {frame.name: frame for frame in frames.all_frames()}
 
 CONTRACT = {
     "runs": (
-        "question, status, outcome, error_type, flow, models, total_duration_ms, total_tokens, cost_usd, n_artifacts, "
-        "n_llm_calls, n_tool_calls, n_tool_errors, n_interrupts, n_retries, started_at, completed_at, mode, "
-        "active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, input_tokens, output_tokens, reasoning_tokens, "
-        "cache_read_tokens, tokens_estimated, package_version, manifest_json, run_id, conversation_id, thread_id, "
-        "message_id, parent_run_id"
+        "question, status, outcome, error_type, flow, models, started_at, total_duration_s, total_tokens, cost_usd, "
+        "n_artifacts, n_llm_calls, n_tool_calls, n_tool_errors, n_interrupts, n_retries, completed_at, mode, "
+        "response_models, total_duration_ms, active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, input_tokens, "
+        "output_tokens, reasoning_tokens, cache_read_tokens, tokens_estimated, package_version, manifest_json, run_id, "
+        "conversation_id, thread_id, message_id, parent_run_id"
     ),
     "llm_calls": (
         "agent_name, step, request_model, response_model, finish_reason, llm_duration_ms, ttft_ms, tokens_per_s, "
@@ -71,17 +72,18 @@ CONTRACT = {
         "artifact_id, version, conversation_id, run_id, tool_call_id, block_id, block_version"
     ),
     "project_runs": (
-        "project, work, question, status, outcome, error_type, flow, models, total_duration_ms, total_tokens, "
-        "cost_usd, n_artifacts, n_llm_calls, n_tool_calls, n_tool_errors, n_interrupts, n_retries, started_at, "
-        "completed_at, mode, active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, input_tokens, output_tokens, "
-        "reasoning_tokens, cache_read_tokens, tokens_estimated, package_version, manifest_json, n_blocks, "
-        "n_block_versions, n_grades, run_id, conversation_id, thread_id, message_id, parent_run_id, project_id"
+        "project, work, question, status, outcome, error_type, flow, models, started_at, total_duration_s, "
+        "total_tokens, cost_usd, n_artifacts, n_llm_calls, n_tool_calls, n_tool_errors, n_interrupts, n_retries, "
+        "completed_at, mode, response_models, total_duration_ms, active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, "
+        "input_tokens, output_tokens, reasoning_tokens, cache_read_tokens, tokens_estimated, package_version, "
+        "manifest_json, n_blocks, n_block_versions, n_grades, run_id, conversation_id, thread_id, message_id, "
+        "parent_run_id, project_id"
     ),
     "approvals": (
         "agent_name, tool_name, kind, decision, decided_by, wait_ms, params_json, edited_json, instruction, "
         "asked_at, decided_at, scope, request_id, run_id"
     ),
-    "sources": ("title, uri, media_type, n_chars, fetched_at, sha256, extractor, source_id"),
+    "sources": ("title, uri, media_type, n_chars, omitted, fetched_at, sha256, extractor, source_id"),
 }
 
 
@@ -119,8 +121,8 @@ def test_empty_frames_have_the_same_types(sample_store: Path, open_workbench: Op
 def test_frames_are_the_same_after_a_restart(sample_store: Path) -> None:
     """Frames come from stored rows, so another process loads the same."""
     code = (
-        "import sys; from pathlib import Path; from artifactflow_nb.analysis import frames\n"
-        "for frame in frames.FRAMES:\n"
+        "import sys, artifactflow_nb.plugins; from pathlib import Path; from artifactflow_nb.analysis import frames\n"
+        "for frame in frames.all_frames():\n"
         "    frame_rows = frames.load_frame(Path(sys.argv[1]), frame)\n"
         "    print(frame_rows.drop(columns='wait_ms', errors='ignore').to_csv())"
     )
@@ -146,7 +148,7 @@ def test_columns_follow_the_conventions(name: str) -> None:
 
 def test_column_name_has_one_type_in_all_frames() -> None:
     """No column has the name of a group."""
-    columns = [column for frame in frames.FRAMES for column in frame.columns]
+    columns = [column for frame in frames.all_frames() for column in frame.columns]
     assert len({(column.name, column.dtype) for column in columns}) == len({column.name for column in columns})
     assert not {column.name for column in columns} & {column.group for column in columns}
 
@@ -156,7 +158,7 @@ def test_columns_df_lists_every_column(sample_store: Path, open_workbench: OpenW
     with open_workbench() as wb:
         described = wb.columns_df()
     assert described.columns.tolist() == ["frame", "column", "group", "dtype", "meaning"]
-    assert len(described) == sum(len(frame.columns) for frame in frames.FRAMES)
+    assert len(described) == sum(len(frame.columns) for frame in frames.all_frames())
     row = described.query("frame == 'llm_calls' and column == 'ttft_ms'").iloc[0]
     assert row.tolist() == ["llm_calls", "ttft_ms", "time", "Float64", "Until the first text."]
 
@@ -165,8 +167,8 @@ def test_workbench_has_a_method_per_frame(sample_store: Path, open_workbench: Op
     """Each frame has a method of the workbench."""
     with open_workbench() as wb:
         for name, frame in read(sample_store).items():
-            assert types(getattr(wb, f"{name}_df")()) == types(frame)
-            assert len(getattr(wb, f"{name}_df")()) == len(frame)
+            assert types(getattr(wb, f"{name}_df")(columns="all")) == types(frame)
+            assert len(getattr(wb, f"{name}_df")(columns="all")) == len(frame)
 
 
 def test_workbench_imports_pandas_only_for_frames(tmp_path: Path) -> None:
@@ -430,3 +432,17 @@ def test_rate_is_unknown_for_few_tokens_or_a_short_time(
     assert set(rates.dropna()) == ({rate} if rate else set())
     meaning = frames.describe_columns().set_index(["frame", "column"])["meaning"]["llm_calls", "tokens_per_s"]
     assert meaning.endswith("NA below 20 tokens or 100 ms.")
+
+
+def test_run_has_the_requested_models_beside_those_of_the_replies(tmp_path: Path) -> None:
+    """A router or a dated version replies with another name; frames and plots go by the requested name."""
+
+    class Dated(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            async for event in super().stream(request):
+                yield replace(event, model="small-2026-01-01") if isinstance(event, ModelReply) else event
+
+    with af.Workbench(model=Dated(["Yes."]), data_dir=tmp_path, interactive=False) as wb:
+        run = wb.ask("Why?").wait()
+        [row] = wb.runs_df(run, columns="what")[["models", "response_models"]].to_dict("records")
+        assert row == {"models": "scripted", "response_models": "small-2026-01-01"}

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from artifactflow_nb.analysis.frames.columns import BOOL, ENUM, FLOAT, INT, TEXT, TIME
 from artifactflow_nb.analysis.frames.packing import BATCH_ROWS, pack
+from artifactflow_nb.store.frames import BOOL, ENUM, FLOAT, INT, TEXT, TIME
 
 
 def packed(values: Sequence[Any], dtype: str) -> pd.Series:

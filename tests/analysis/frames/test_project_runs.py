@@ -57,7 +57,7 @@ def test_row_has_work_and_results(wb: af.Workbench) -> None:
 def test_columns_of_runs_have_the_same_values(wb: af.Workbench) -> None:
     """Runs without a project have no row."""
     names = [column.name for column in RUNS.select_columns(None)]
-    found, runs = wb.project_runs_df(), wb.runs_df()
+    found, runs = wb.project_runs_df(), wb.runs_df(columns="all")
     assert runs.loc[~runs["run_id"].isin(found["run_id"]), "question"].tolist() == ["Unrelated?"]
     same = runs[runs["run_id"].isin(found["run_id"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(found[names], same, check_categorical=False)

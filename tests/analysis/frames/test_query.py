@@ -24,7 +24,7 @@ MOVING = "wait_ms"
 ENDLESS = "WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT sum(n) FROM t"
 
 
-@pytest.mark.parametrize("frame", frames.FRAMES, ids=lambda frame: frame.name)
+@pytest.mark.parametrize("frame", frames.all_frames(), ids=lambda frame: frame.name)
 def test_bare_name_is_the_frame(sample_store: Path, frame: frames.Frame) -> None:
     """A bare name gives the frame with its columns and types."""
     key = ", ".join(column.name for column in frame.select_columns([]))

@@ -1,17 +1,18 @@
 """The dependency graph of the blocks of a project."""
 
-import re
 from dataclasses import replace
 
 import pytest
 from conftest import OpenWorkbench
-from support.charts import texts, xml
-from support.cpu_time import within
-from support.hostile_texts import HOSTILE
-from support.safe_html import DRAWING, PROSE, harms
+from matplotlib import pyplot as plt
+from matplotlib.patches import FancyBboxPatch
+from support.charts import drawn_texts
 
-from artifactflow_nb.analysis.plots.block_graph import LANE_PX, ROW_PX, layout_graph, plot_blocks
-from artifactflow_nb.core.document.tree import Block, BlockTree
+from artifactflow_nb.analysis.plots.canvas import alt_text
+from artifactflow_nb.plugins.projects.graph import LANE_PX, ROW_PX, layout_graph, plot_blocks
+from artifactflow_nb.plugins.projects.tree import Block, BlockTree
+
+pytestmark = pytest.mark.usefixtures("figures")
 
 
 def block(name: str, *needs: str, text: str = "x", **more: object) -> Block:
@@ -36,10 +37,9 @@ def test_block_is_right_of_its_dependencies() -> None:
 def test_key_explains_the_lines_that_are_drawn() -> None:
     """A dashed arrow and a dashed box have different meanings; the key has those that occur."""
     fresh = plot_blocks("P", tree(block("A"), block("B", "A")))
-    assert "Arrow: from a block to one that depends on it." in texts(fresh.svg)
+    assert fresh.get_xlabel() == "Arrow: from a block to one that depends on it."
     stale = plot_blocks("P", tree(block("A", text="new"), block("B", "A"), block("C", text="")))
-    key = "Arrow: from a block to one that depends on it. Dashed arrow: changed since. Dashed box: empty."
-    assert key in texts(stale.svg)
+    assert stale.get_xlabel().splitlines()[1:] == ["Dashed arrow: changed since.", "Dashed box: empty."]
 
 
 def test_arrow_crosses_no_block() -> None:
@@ -67,55 +67,27 @@ def test_dependency_on_a_group_has_an_arrow_per_block() -> None:
 def test_stale_and_empty_blocks_differ_without_colour() -> None:
     """Stale blocks have a thick border and a sign, empty ones a dashed border; both have their state in words."""
     graph = plot_blocks("P", tree(block("A", text="new"), block("B", "A"), block("C", "B"), block("D", text="")))
-    labels = texts(graph.svg)
+    labels = drawn_texts(graph)
     assert [labels[labels.index(name) + 1] for name in "ABCD"] == ["draft", "! draft, stale", "! draft, stale", "empty"]
-    assert graph.svg.count('stroke-width="3"') == 2
-    assert graph.svg.count('stroke-dasharray="4 3"') == 1
-    assert graph.svg.count('stroke-dasharray="5 3"') == 2  # from A to B, and on to C
-    assert graph.description == "4 blocks in 3 columns, each right of those it needs. Stale: B, C. Empty: D."
-
-
-def test_every_representation_has_a_table(workbench: OpenWorkbench) -> None:
-    """The table has each block with its state and dependencies; the same project gives the same drawing."""
-    project = workbench().project("Essay", template="paper")
-    project.add("A", "One.")
-    project.add("B", depends_on=["A"], need_review=True)
-    project["B"].write("Two.")
-    graph = project.graph()
-    assert repr(graph).splitlines()[-1] == "B      draft, to be reviewed  A"
-    for page in (graph._repr_markdown_(), graph._repr_html_()):
-        assert re.search("<th[^>]*>B</th><td[^>]*>draft, to be reviewed</td><td[^>]*>A</td>", page)
-    assert "<svg" in graph._repr_html_()
-    assert graph.svg == project.graph().svg
-
-
-def test_graph_without_blocks_or_with_too_many_has_a_message() -> None:
-    """The message for too many blocks refers to the table, which lists all of them."""
-    assert "No blocks yet." in texts(plot_blocks("P", tree()).svg)
-    many = plot_blocks("P", tree(*(block(f"B{n}") for n in range(300))))
-    assert "300 blocks are too many to be drawn: the table lists them." in texts(many.svg)
-    assert len(many.table) == 300
-
-
-@pytest.mark.parametrize("begin", range(0, len(HOSTILE), 60))
-def test_hostile_names_are_text(begin: int) -> None:
-    """Names of blocks cannot add elements to the drawing."""
-    blocks = [block(f"{n} {name}"[:120]) for n, name in enumerate(HOSTILE[begin : begin + 60])]
-    graph = plot_blocks("<script>window.__xss++</script>", tree(*blocks))
-    assert xml(graph.svg).tag.endswith("svg")
-    assert (
-        harms(
-            graph.to_html().split("</style></rp></div>")[-1],
-            DRAWING | PROSE | {"div", "rp", "img", "details", "summary"},
-        )
-        == []
+    boxes = [patch for patch in graph.patches if isinstance(patch, FancyBboxPatch)]
+    assert [box.get_linewidth() for box in boxes] == [1, 3, 3, 1]
+    assert [box.get_linestyle() for box in boxes] == ["-", "-", "-", "--"]
+    assert alt_text(graph) == (
+        "Blocks of P. 4 blocks in 3 columns, each right of those it needs. Stale: B, C. Empty: D."
     )
 
 
-def test_two_hundred_blocks_are_drawn_fast() -> None:
-    """200 blocks are drawn within a second, as an output that fits into a notebook."""
-    blocks = [block(f"Block {n}", *(f"Block {n - step}" for step in (1, 7) if n >= step)) for n in range(200)]
-    for attempt in within(1.0):
-        with attempt:
-            graph = plot_blocks("P", tree(*blocks))
-    assert len(graph._repr_html_()) < 3_000_000
+def test_graph_without_blocks_or_with_too_many_has_a_message() -> None:
+    """The message is in the drawing and in the text alternative."""
+    assert "No blocks yet." in drawn_texts(plot_blocks("P", tree()))
+    many = plot_blocks("P", tree(*(block(f"B{n}") for n in range(300))))
+    assert [text for text in drawn_texts(many) if "300 blocks" in text]
+
+
+def test_graph_of_a_project_is_drawn_on_given_axes(workbench: OpenWorkbench) -> None:
+    """`project.graph(ax=)` draws where the caller wants it."""
+    project = workbench().project("Essay", template="paper")
+    project.add("Aim", "Text $x$.")
+    _, ax = plt.subplots()
+    assert project.graph(ax=ax) is ax
+    assert "Aim" in drawn_texts(ax)

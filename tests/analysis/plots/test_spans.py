@@ -10,10 +10,11 @@ import pytest
 from support.charts import run_parallel_jobs, run_plan, seconds, tool_frame
 from support.played_runs import START, Script
 
-from artifactflow_nb.analysis.plots.spans import TOOL, SpanLog, TimelineSpan, span_detail
-from artifactflow_nb.analysis.plots.timeline import spans_from_frames
+from artifactflow_nb.analysis.plots.frame_spans import spans_from_frames
+from artifactflow_nb.analysis.plots.spans import TOOL, SpanLog, TimelineSpan
+from artifactflow_nb.analysis.plots.waterfall import span_detail
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
-from artifactflow_nb.core.language import texts_in
+from artifactflow_nb.core.language import in_language
 
 
 def spans(script: Script) -> tuple[TimelineSpan, ...]:
@@ -32,8 +33,8 @@ def test_events_and_frames_give_the_same_spans(tmp_path: Path) -> None:
     run = run_parallel_jobs(tmp_path)
     published = spans_of_events(run.events)
     stored = spans_from_frames(run.llm_calls, run.tool_calls, run.approvals)
-    key = [(span.lane, span.kind, span.name, span.status, span.detail) for span in published]
-    assert sorted(key) == sorted((span.lane, span.kind, span.name, span.status, span.detail) for span in stored)
+    key = [(span.lane, span.kind, span.name, span.status) for span in published]
+    assert sorted(key) == sorted((span.lane, span.kind, span.name, span.status) for span in stored)
     assert len(published) == 17
     offset = published[0].start_ms - stored[0].start_ms  # the frames do not have the time of the question
     pairs = [
@@ -55,8 +56,8 @@ def test_each_plan_step_has_a_lane(tmp_path: Path) -> None:
     run, steps = run_plan(tmp_path)
     published = spans_of_events(run.events)
     stored = spans_from_frames(run.llm_calls, run.tool_calls, run.approvals, steps)
-    assert sorted((span.lane, span.kind, span.name, span.status, span.detail) for span in published) == sorted(
-        (span.lane, span.kind, span.name, span.status, span.detail) for span in stored
+    assert sorted((span.lane, span.kind, span.name, span.status) for span in published) == sorted(
+        (span.lane, span.kind, span.name, span.status) for span in stored
     )
     lanes = list(dict.fromkeys(span.lane for span in published))
     assert lanes == ["agent", "executor: Find", "executor: Send", "replanner", "summarizer"]
@@ -180,6 +181,8 @@ def test_live_timeline_does_not_import_pandas() -> None:
 def test_delegation_names_its_agent_in_words() -> None:
     """An agent is named in words, in the language of the reader; an error stays as it is."""
     span = TimelineSpan("lead_agent", TOOL, "call_subagent", 0.0, detail="search_agent")
-    assert [span_detail(span, texts_in(language)) for language in ("en", "zh")] == ["search agent", "搜索智能体"]
+    assert span_detail(span) == "search agent"
+    with in_language("zh"):
+        assert span_detail(span) == "搜索智能体"
     failed = replace(span, detail="There is no agent search_agnt.")
-    assert span_detail(failed, texts_in("en")) == "There is no agent search_agnt."
+    assert span_detail(failed) == "There is no agent search_agnt."

@@ -46,20 +46,20 @@ def test_bars_have_labels_and_tooltips() -> None:
     """Each bar has kind, name, status, times and detail; labels name lanes, calls and the axis in seconds."""
     svg = waterfall_svg(RUN)
     assert "model large, done: 0 ms + 2.0 s; first token after 500 ms; 1,000 tokens in, 200 out" in tips(svg)
-    assert "tool Web search, failed: 4.0 s + 2.0 s; No network." in tips(svg)
+    assert "tool Search, failed: 4.0 s + 2.0 s; No network." in tips(svg)
     labels = texts(svg)
-    assert {"Lead agent", "Search agent", "large", "small", "Web search", "Write artifact", "0 s", "10 s"} <= {*labels}
+    assert {"Lead agent", "Search agent", "large", "small", "Search", "Write artifact", "0 s", "10 s"} <= {*labels}
     assert {"model", "tool", "waiting for a person", "first token", "failed, denied", "delegated"} <= {*labels}
 
 
 def test_drawing_has_a_title_and_a_description() -> None:
     """A screen reader finds an image with a title and a sentence that describes it."""
-    root = xml(waterfall_svg(RUN, title="Run <1>"))
+    root = xml(waterfall_svg(RUN))
     assert root.attrib["role"] == "img"
     named = {node.attrib["id"]: node.text for node in root if node.tag in {f"{SVG}title", f"{SVG}desc"}}
     assert list(named) == root.attrib["aria-labelledby"].split()
     title, description = named.values()
-    assert title == "Run <1>"
+    assert title == "Timeline"
     assert description == "10.0 s; 2 lanes: 2 model calls (3.9 s), 3 tool calls (3.0 s), 1 wait (3.0 s); 1 failed."
 
 
@@ -159,7 +159,7 @@ def test_hostile_names_are_text(name: str) -> None:
         TimelineSpan(name, kind, name, i * 1000, i * 1000 + 900, None, "ok", name, name)
         for i, kind in enumerate(("model", "tool"))
     ]
-    svg = waterfall_svg([*spans, TimelineSpan(name, "tool", "call_subagent", 0, 9, detail=name)], title=name)
+    svg = waterfall_svg([*spans, TimelineSpan(name, "tool", "call_subagent", 0, 9, detail=name)])
     tags = {node.tag.removeprefix(SVG) for node in xml(svg).iter()}
     assert tags <= {"svg", "title", "desc", "rect", "g", "text", "path", "defs", "pattern"}
     assert all(not key.startswith("on") for node in xml(svg).iter() for key in node.attrib)

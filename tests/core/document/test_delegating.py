@@ -1,10 +1,14 @@
 """The table of delegating tools."""
 
-from artifactflow_nb.core.document.project import DELEGATING_TOOLS
+from artifactflow_nb.core.plan import DELEGATING_TOOLS
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
+from artifactflow_nb.plugins.projects import PROJECTS
+from artifactflow_nb.plugins.projects.spec import COMPOSE_FLOW
 from artifactflow_nb.tools.lead import call_subagent
 
-TOOLS = {tool.name: tool for flow in BUILT_IN_FLOWS.values() for tool in (call_subagent, *flow.all_tools)}
+TOOLS = {
+    tool.name: tool for flow in (*BUILT_IN_FLOWS.values(), COMPOSE_FLOW) for tool in (call_subagent, *flow.all_tools)
+}
 
 
 def test_table_has_every_tool_that_a_flow_carries_out() -> None:
@@ -17,3 +21,8 @@ def test_label_is_a_parameter_of_the_tool() -> None:
     labels = {name: parameter for name, parameter in DELEGATING_TOOLS.items() if parameter is not None}
     assert labels
     assert all(parameter in TOOLS[name].params.model_fields for name, parameter in labels.items())
+
+
+def test_all_tools_of_projects_return_texts_of_models() -> None:
+    """What such a tool returns proves nothing about a source."""
+    assert PROJECTS.model_text_tools == {tool.name for tool in COMPOSE_FLOW.all_tools}

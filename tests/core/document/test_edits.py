@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.edits import (
+from artifactflow_nb.plugins.projects.edits import (
     BlockPosition,
     NewBlock,
     add_block,
@@ -22,7 +22,7 @@ from artifactflow_nb.core.document.edits import (
     restore_block,
     write_block,
 )
-from artifactflow_nb.core.document.tree import Block, BlockTree, fold_name
+from artifactflow_nb.plugins.projects.tree import Block, BlockTree, fold_name
 
 PHASES = ("plan", "write")
 

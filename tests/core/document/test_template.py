@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.project import ProjectTemplate, packaged_templates
+from artifactflow_nb.plugins.projects.project import ProjectTemplate, packaged_templates
 
 COURSE = """
 name: course

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import composite
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.project import PROJECT_ID
-from artifactflow_nb.core.document.tree import (
+from artifactflow_nb.plugins.projects.project import PROJECT_ID
+from artifactflow_nb.plugins.projects.tree import (
     RESERVED_IDS,
     Block,
     BlockTree,

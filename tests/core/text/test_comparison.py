@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.cpu_time import within
 
-from artifactflow_nb.core.text.comparison import split_lines, unified_diff
+from artifactflow_nb.core.text.comparison import COARSE, MAX_LINES, split_lines, unified_diff
+from artifactflow_nb.core.text.diff import diff_html
 
 FEW_LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "a\r\n", " a\n", "c\u2028d\n", "-\n"]), max_size=12)
 TEXTS = st.builds(lambda lines, end: "".join(lines) + end, FEW_LINES, st.sampled_from(["", "a", "z"]))
@@ -63,12 +64,17 @@ def test_diff_has_three_lines_of_context() -> None:
     )
 
 
-def test_distant_changes_of_a_long_text_are_separate() -> None:
-    """Where a full comparison is too expensive, unique lines align the texts."""
-    lines = [f"line {n}\n" if n % 2 else "\n" for n in range(60_000)]
-    changed = ["first\n", *lines[1:30_001], "middle\n", *lines[30_002:-1], "last\n"]
-    diff = unified_diff("".join(lines), "".join(changed), "a", "b")
-    assert (diff.count("@@ -"), diff.count("\n-"), diff.count("\n+")) == (3, 3, 4)
+@pytest.mark.parametrize("n_lines", [1_000, 4_000])
+def test_diff_of_too_many_lines_is_coarse_and_says_so(n_lines: int) -> None:
+    """Beyond the limit, everything between the first and the last change counts as replaced."""
+    lines = [f"line {n}\n" for n in range(n_lines)]
+    changed = ["same\n", "first\n", *lines[1:-1], "last\n", "same\n"]
+    diff = unified_diff("".join(["same\n", *lines, "same\n"]), "".join(changed), "a", "b")
+    is_coarse = 2 * n_lines > MAX_LINES
+    assert diff.count(COARSE) == is_coarse
+    assert diff.count("\n-") == diff.count("\n+") - 1 == (n_lines if is_coarse else 2)
+    heading = diff_html("".join(lines), "".join(changed)).partition("</p>")[0]
+    assert (COARSE in heading) == is_coarse
 
 
 def random_lines(kinds: int, n: int, seed: int) -> str:

@@ -3,7 +3,7 @@
 import pytest
 from markdown_it import MarkdownIt
 
-from artifactflow_nb.export.project import as_document_part
+from artifactflow_nb.export.document import as_document_part
 
 
 @pytest.mark.parametrize(

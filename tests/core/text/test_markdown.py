@@ -1,6 +1,7 @@
 """Sanitised rendering of untrusted Markdown."""
 
 import re
+import sys
 from html import unescape
 
 import pytest
@@ -10,10 +11,9 @@ from support.cpu_time import within
 from support.played_runs import acting_tokens
 
 from artifactflow_nb.core.text.content_style import LANGUAGES, highlight
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown, safe_markdown_line
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, footnotes, safe_markdown, safe_markdown_line
 from artifactflow_nb.core.text.markdown_stream import MAX_BLOCK_CHARS
 from artifactflow_nb.core.text.shortened import GrowingText, html_blocks
-from artifactflow_nb.widgets.page.markdown import html_to_markdown
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -280,7 +280,6 @@ def test_footnotes_are_linked_with_their_marks(markdown: MarkdownRenderer) -> No
     assert f'<p><sup><a href="#{note}-mark" id="{note}">1</a></sup> One.</p>' in html
     assert html.count(f'<sup title="One."><a href="#{note}"') == 3
     assert "_blank" not in html
-    assert "#" not in html_to_markdown(html)
 
 
 def test_code_is_highlighted_once_it_is_complete(markdown: MarkdownRenderer) -> None:
@@ -301,3 +300,33 @@ def test_hostile_code_is_highlighted_at_little_cost(language: str) -> None:
         for attempt in within(1):
             with attempt:
                 highlight(piece * (MAX_BLOCK_CHARS // len(piece)), language)
+
+
+def test_cost_of_footnotes_is_linear() -> None:
+    """Twice the notes take twice the calls, with marks and texts in blocks of their own."""
+
+    def n_calls(n: int) -> int:
+        blocks = [*(f"a[^{i}]" for i in range(n)), *(f"[^{i}]: Note." for i in range(n))]
+        renderer, calls = MarkdownRenderer(), 0
+
+        def count(_frame: object, event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += event in {"call", "c_call"}
+
+        sys.setprofile(count)
+        try:
+            renderer.html("\n\n".join(blocks))
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    n_calls(5)  # imports
+    assert n_calls(200) < 2.3 * n_calls(100)
+
+
+def test_notes_of_a_text_are_compared_by_one_number() -> None:
+    """The cache of blocks compares the notes for each block, so the cost must not depend on their number."""
+    blocks = ["a[^1] b[^2]", "[^1]: One.\n[^2]: Two."]
+    assert footnotes(blocks) == footnotes(list(blocks))
+    assert footnotes(blocks) != footnotes([blocks[0], "[^1]: One.\n[^2]: Other."])
+    assert footnotes(blocks) != footnotes(["Another a[^1] b[^2]", blocks[1]])

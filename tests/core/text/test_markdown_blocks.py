@@ -32,7 +32,22 @@ After.
 > quote
 """
 
-KINDS = ["\n", "text\n", "- item\n", "  more\n", "```\n", "~~~~py\n", "# h\n", "| a |\n", "|--|\n", "> q\n", "1. n\n"]
+KINDS = [
+    "\n",
+    "text\n",
+    "- item\n",
+    "  more\n",
+    "```\n",
+    "~~~~py\n",
+    "# h\n",
+    "| a |\n",
+    "|--|\n",
+    "> q\n",
+    "1. n\n",
+    "<details>\n",
+    "<summary>s</summary>\n",
+    "</details>\n",
+]
 LINES = st.sampled_from([*KINDS, "x" * 5000])
 
 

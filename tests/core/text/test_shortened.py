@@ -7,15 +7,13 @@ from itertools import pairwise
 import pytest
 from support.cpu_time import no_collection
 
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.core.text.shortened import (
     SHOWN_CHARS,
     SHOWN_LINES,
     GrowingText,
     html_blocks,
-    shown_code,
     shown_html,
-    shown_markdown,
     shown_plain,
 )
 
@@ -29,7 +27,7 @@ def test_short_text_is_shown_whole() -> None:
     text = "# Title\n\nOne *thing*.\n\n| a |\n|---|\n| 1 |\n"
     renderer = MarkdownRenderer()
     assert shown_html(text, renderer) == renderer.html(text)
-    assert (shown_markdown(text), shown_plain(text)) == (safe_markdown(text), text)
+    assert shown_plain(text) == text
 
 
 @pytest.mark.parametrize("text", [PARAGRAPHS, ONE_LINE, FENCE], ids=["paragraphs", "one line", "fence"])
@@ -37,9 +35,7 @@ def test_long_text_ends_with_a_line_about_the_rest(text: str) -> None:
     """Every form ends at the limit, with the number of omitted characters and their place."""
     for shown in (
         shown_html(text, MarkdownRenderer(), "Look there."),
-        shown_markdown(text, "Look there."),
         shown_plain(text, "Look there."),
-        shown_code(text, "Look there."),
     ):
         assert "Look there." in shown[-80:]
         assert "more characters" in shown[-80:]
@@ -49,7 +45,6 @@ def test_long_text_ends_with_a_line_about_the_rest(text: str) -> None:
 
 def test_note_is_outside_of_a_truncated_fence() -> None:
     """A truncated code block is closed before the line about the rest."""
-    assert "\n```\n\n*" in shown_markdown(FENCE)
     assert "</code></pre><p" in shown_html(FENCE, MarkdownRenderer()).replace("\n", "")
 
 

@@ -1,6 +1,5 @@
 """YAML files: limits of time and memory, and errors with file and line."""
 
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from artifactflow_nb.core.document.project import ProjectTemplate
-from artifactflow_nb.core.document.resources import load_shared_skills
-from artifactflow_nb.core.document.rubrics import load_dimensions
-from artifactflow_nb.core.text.format import short_repr
 from artifactflow_nb.core.text.yaml_text import MAX_CHARS, load_yaml
 from artifactflow_nb.engine.flow_registry import load_graph_config
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.plugins.projects.project import ProjectTemplate
+from artifactflow_nb.plugins.projects.resources import load_shared_skills
+from artifactflow_nb.plugins.projects.rubrics import load_dimensions
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
@@ -24,13 +22,11 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 @pytest.fixture(autouse=True)
 def bounds() -> Iterator[None]:
-    """Limit each test to 10 s of processor time and 100 MB; LAUGHS, expanded, takes gigabytes."""
+    """Limit each test to 100 MB; LAUGHS, expanded, takes gigabytes."""
     tracemalloc.start()
-    started = time.process_time()
     yield
-    seconds, (_, peak) = time.process_time() - started, tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert seconds < 10
     assert peak < 100_000_000
 
 
@@ -136,10 +132,10 @@ def test_repr_of_a_huge_value_is_truncated_early() -> None:
     value: Any = ["x"] * 9
     for _ in range(9):
         value = [value] * 9
-    assert len(short_repr({"a": value})) <= 81
-    assert short_repr({"executor": {"max_steps": 4}}) == "{'executor': {'max_steps': 4}}"
-    assert short_repr(10**6000) == "<integer of 19932 bits>"
-    assert short_repr("x" * 10_000_000) == f"'{'x' * 79}…"
+    assert len(brief({"a": value})) <= 201
+    assert brief({"executor": {"max_steps": 4}}) == "{'executor': {'max_steps': 4}}"
+    assert brief(10**6000) == "<integer of 19932 bits>"
+    assert brief("x" * 10_000_000) == f"'{'x' * 199}…"
 
 
 def test_argument_with_shared_parts_is_rejected_fast() -> None:

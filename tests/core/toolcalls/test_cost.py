@@ -22,6 +22,10 @@ REPEATED = [
     "</tool_call>", "</tool_call>  ", "```\n", "~~~ ", "`", " ", "\n", "<function=x><parameter=a>", "<parameter=a>\n",
     '<invoke name="x">', "<invoke name=name=", "<name>x</name><params>", "<name>", "<arg_key>a</arg_key>", "<|tool",
     "＜tool_call＞", "<tool_call><name>x</name><params></params>y", "aaaa", '\\"', "'",
+    "<|python_tag|>", "<|python_tag|>{", "[TOOL_CALLS]", "[TOOL_CALLS]x[ARGS]", "<|channel|>", "to=functions.x json",
+    "<|start|>assistant<|message|>", "<|channel|>analysis<|message|>", "<｜tool▁call▁begin｜>x<｜tool▁sep｜>",
+    '<｜DSML｜invoke name="x">', '<|tool_call>call:x{a:<|"|>', "functools[{", "f(a=", "[f(a=1)", "```tool_code\n",
+    "<|im_end|>", "<escape>", "```json\n{", "<item><a>", "<item><a>x</a></item>", "</item>", '\n{"name":',
 ]  # fmt: skip
 STARTS = {
     "a call": OPEN,

@@ -71,7 +71,6 @@ def test_unreadable_call_is_reported_to_the_model(reply):
     [
         ("<tool_call><name>t</name><params><p>x</p>", False),
         ("<tool_call><name>t</name><params><p>x</p>\nNow I wait.", False),
-        ("<tool_call><name>t</name><params><p><![CDATA[x</p></params></tool_call>", False),
         ("<tool_call><name>t</name><params><p><![CDATA[x]]></p></params>", True),
         ("<function=t><parameter=p>x</parameter></function>", True),
         ('<tool_call>{"name": "t", "arguments": {"p": "x"}}', True),
@@ -82,3 +81,31 @@ def test_truncated_reply_runs_only_closed_calls(reply, known_cut):
     assert parse_reply(reply).calls == (ToolCall("t", {"p": "x"}),)
     (found,) = parse_reply(reply, is_truncated=True).calls
     assert (found.error is None) is known_cut
+
+
+BARE = {
+    "JSON with other keys": '{"tool": "t", "params": {"p": "x"}}',
+    "JSON in a fence": '```json\n{"tool": "t", "params": {"p": "x"}}\n```',
+    "Python in a fence": '```tool_code\nprint(t(p="x"))\n```',
+    "Python of a module": '```tool_code\nresult = default_api.t(p="x")\n```',
+    "a list in Python": '[t(p="x")]',
+    "two objects": '{"name": "t", "parameters": {"p": "x"}}; {"name": "t", "parameters": {"p": "x"}}',
+}
+
+
+@pytest.mark.parametrize("reply", BARE.values(), ids=BARE)
+def test_reply_that_is_only_a_call_of_an_offered_tool_is_read(reply):
+    """Without marks, the name of an offered tool tells a call from an answer."""
+    parsed = parse_reply(reply, offered={"t"})
+    assert {(call.name, call.params["p"], call.error) for call in parsed.calls} == {("t", "x", None)}
+    assert parsed.text == ""
+    assert "name" in reply or parse_reply(reply, offered={"other"}).text == reply
+
+
+@pytest.mark.parametrize("call", ['```json\n{"name": "t", "arguments": {}}\n```', '{"name": "t", "arguments": {}}'])
+def test_json_that_ends_a_reply_needs_approval(call):
+    """It may be an example, as a fence with a call may."""
+    parsed = parse_reply(f"I look.\n{call}", offered={"t"})
+    assert [(found.name, found.needs_approval) for found in parsed.calls] == [("t", True)]
+    assert parsed.text == "I look."
+    assert parse_reply(f"I look.\n{call}", offered={"other"}).calls == ()

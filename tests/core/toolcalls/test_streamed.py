@@ -38,6 +38,48 @@ def test_prose_has_no_fence_around_a_call(size: int) -> None:
     assert joined(parts, "answer") == "Now.\n\n"
 
 
+@pytest.mark.parametrize("size", [1, 3, 8, 1000])
+@pytest.mark.parametrize(
+    "call",
+    [
+        '<|python_tag|>{"name": "t"}',
+        '[TOOL_CALLS]t[ARGS]{"p": 1}',
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>t",
+        '<｜DSML｜invoke name="t">',
+        '<minimax:tool_call>\n<invoke name="t">',
+        "<function=t>",
+        '```json\n{"name": "t"}\n```',
+        "```tool_code\nt()\n```",
+    ],
+)
+def test_prose_has_no_mark_of_another_family(call: str, size: int) -> None:
+    parts = split(f"Now.\n{call}", size)
+    assert joined(parts, "answer") == "Now.\n"
+    assert joined(parts, "call") == call
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    "call",
+    [
+        '{"name": "t", "arguments": {}}',
+        '[{"name": "t"}]',
+        "assistantcommentary to=functions.t json{}",
+        'functools[{"name": 1}]',
+    ],
+)
+def test_call_without_a_mark_is_no_prose_at_the_start(call: str, size: int) -> None:
+    assert joined(split(call, size), "answer") == ""
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    "text", ['{"title": "t", "name": "x"}', "[a link](x) and more text behind it", "can it be? ", "a [T] b"]
+)
+def test_beginning_similar_to_a_call_is_prose(text: str, size: int) -> None:
+    assert joined(split(text, size), "answer") == text
+
+
 @pytest.mark.parametrize("text", ["a < b, t <tools", "a <tool", "```python\nx\n```\nend", "x\n```xml\n", "end \n"])
 @pytest.mark.parametrize("size", [1, 5, 1000])
 def test_text_similar_to_a_call_is_prose(text: str, size: int) -> None:

@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models.offline.test_blocks import ask, open_workbench
+from models.offline.test_blocks import open_workbench
 
 import artifactflow_nb as af
 from artifactflow_nb.agents import prompts
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.core.messages import ToolResult
-from artifactflow_nb.flows.compose import agents as compose_agents
-from artifactflow_nb.flows.compose import texts as compose_texts
 from artifactflow_nb.flows.plan import spec as plan_spec
 from artifactflow_nb.flows.plan.agents import plan_result
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.offline.model import OfflineModel
+from artifactflow_nb.plugins.projects import agents as compose_agents
+from artifactflow_nb.plugins.projects import texts as compose_texts
 
 QUESTION = "How are backups checked? Who repairs the roof? What does the rain gauge do in frost?"
 OTHER_WORDS = "Fais ton travail."
@@ -42,20 +42,13 @@ def plan(wb: af.Workbench) -> list[str]:
 
 
 def compose(wb: af.Workbench) -> list[str]:
-    """Blocks that are arranged, researched, written, rewritten and edited in a conversation."""
+    """Blocks that are researched and written, and a request in the conversation of the project."""
     project = wb.project("Handbook", template="paper")
-    project.add("Facts", phase="literature", prompt="What does the rain gauge do in frost?")
-    project.add("Summary", depends_on=["Facts"])
-    requests = [
-        "Add a block called 'Probes'.",
-        "Write everything.",
-        "Write Probes in two sentences, cheerfully.",
-        "In Summary remove 'no language model was used' and be brief.",
-        "What is the state?",
-        "Go on to the next phase.",
-        "Make it nicer.",
-    ]
-    responses = [str(ask(wb, project, request).response) for request in requests]
+    project.add("Facts", phase="literature", prompt="What does the rain gauge do in frost?", auto_generate=True)
+    project.add("Kept", prompt="How long is data kept?", depends_on=["Facts"], auto_generate=True)
+    project.add("Summary", depends_on=["Facts"], auto_generate=True)
+    responses = [str(project.generate().wait(60).response)]
+    responses.append(str(wb.ask("Make it nicer.", project=project).wait(60).response))
     return [*responses, *(block.content for block in project.blocks)]
 
 
@@ -79,7 +72,7 @@ def say_it_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_spec, "plan_result", other_result)
     for module, names in (
         (plan_spec, ["step_task", "replanner_task", "summary_task"]),
-        (compose_texts, ["writer_task", "editor_task"]),
+        (compose_texts, ["writer_task"]),
     ):
         for name in names:
             monkeypatch.setattr(module, name, lambda *_args: OTHER_WORDS)

@@ -55,11 +55,3 @@ def test_every_answerable_part_is_answered(wb: af.Workbench, question: str, quot
     answer = wb.ask(question, flow=flow).wait().response
     assert all(quote in answer for quote in quoted)
     assert ("> " in answer) == bool(quoted)
-
-
-def test_question_about_a_permission_is_not_about_readers(wb: af.Workbench) -> None:
-    """`Who may read` is answered by any sentence, not only by those that speak of people."""
-    answer = wb.ask("Who may read the raw data?").wait().response
-    assert "Raw files are kept for ever" in answer or "Requests for raw files go to the data steward" in answer
-    readers = wb.ask("Who reads the raw data?").wait().response
-    assert "Raw files are kept for ever" not in readers

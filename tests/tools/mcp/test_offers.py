@@ -88,7 +88,7 @@ async def test_call_uses_the_servers_names() -> None:
     """The server gets its own parameter names, and no parameter that the call omits."""
     calls: list[Any] = []
 
-    async def call(offer: Any, arguments: Any) -> ToolResult:
+    async def call(offer: Any, arguments: Any, _ask: Any) -> ToolResult:
         calls.append((offer.tool, dict(arguments)))
         return ToolResult(success=True, data="done")
 
@@ -99,7 +99,7 @@ async def test_call_uses_the_servers_names() -> None:
     assert calls == [("read-it", {"zeta": "a", "x-y": 3}), ("read-it", {"zeta": "a"})]
     refused = await tool.run(context, {"x_y": "3"})
     assert (refused.success, "the parameter 'zeta' is missing" in str(refused.error)) == (False, True)
-    assert " at 0x" not in repr(tool) + tool._card().plain()
+    assert " at 0x" not in repr(tool)
 
 
 def test_form_of_a_call_has_typed_fields() -> None:

@@ -518,3 +518,127 @@ def test_card_lists_servers_and_their_tools(open_workbench: OpenWorkbench, tmp_p
     assert "Tools of MCP servers" in page
     assert "<code>echo</code></td><td>auto" in page
     assert "<code>note</code></td><td>confirm" in page
+
+
+# --- questions of servers --------------------------------------------------------------------------------------------
+
+
+def booked(folder: Path) -> list[str]:
+    """The effects of the tools that ask."""
+    file = folder / "booked"
+    return file.read_text().split() if file.exists() else []
+
+
+def test_question_of_a_server_is_a_request_with_its_fields(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """The run waits, longer than the server's limit; an answer that does not fit is asked for again."""
+    server = files(tmp_path, "--asks", timeout_s=1.0)
+    wb = open_workbench(call("book", hotel="Adler"), "Done.", mcp=server)
+    run = wb.ask("Go.").wait(WAIT_S)
+    (request,) = run.pending
+    assert (run.status, request.title, request.tool) == (
+        "waiting",
+        "The MCP server files asks: Who comes to Adler?",
+        "MCP server files",
+    )
+    empty = {"name": "", "guests": "", "room": "garden", "breakfast": False, "note": ""}
+    assert (request.params, request.allowed) == (empty, ("approved", "edited", "denied"))
+    assert "- **guests** (integer): How many come" in request.preview
+    assert "- **room** (string, optional): one of garden, street" in request.preview
+    time.sleep(1.2)  # the time of the person is not part of the limit
+    for params, problem in (
+        (None, "The answer did not fit. name: Field required; guests: Field required"),
+        ({**empty, "name": "Ada", "guests": "many"}, "guests: Input should be a valid integer"),
+        ({**empty, "name": "Ada", "guests": 9}, "9 is greater than the maximum of 8"),
+        ({**empty, "name": "Ada", "guests": 2, "room": "roof"}, "it must be one of"),
+    ):
+        run.approve(params=params)
+        assert run.wait(WAIT_S).status == "waiting"
+        (request,) = run.pending
+        assert problem in request.message
+        assert request.params == (params or empty)
+    run.approve(params={**empty, "name": "Ada", "guests": "2", "breakfast": True})
+    assert run.wait(WAIT_S).status == "waiting"
+    (request,) = run.pending
+    assert (request.title, request.params) == ("The MCP server files asks: Book at Adler for good?", {"sure": False})
+    run.approve(params={"sure": True})
+    assert run.wait(WAIT_S).response == "Done."
+    ((_, success, output),) = calls(wb)
+    assert (success, booked(tmp_path)) == (True, ["Adler"])
+    assert output == 'Adler: {"name":"Ada","guests":2,"room":"garden","breakfast":true,"note":""}, True'
+    approved = wb.approvals_df(run=run)
+    assert approved["decision"].tolist() == ["approved", *["edited"] * 5]
+
+
+def test_declined_question_is_declined_at_the_server(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Two questions, each denied; the tool says so itself."""
+    wb = open_workbench(call("book", hotel="Adler"), "Done.", mcp=files(tmp_path, "--asks"))
+    run = wb.ask("Go.").wait(WAIT_S)
+    run.deny()
+    assert run.wait(WAIT_S).status == "waiting"
+    run.deny()
+    assert run.wait(WAIT_S).response == "Done."
+    assert [call_.output for call_ in calls(wb)] == ["not booked: decline, decline"]
+
+
+@pytest.mark.parametrize("policy", ["approve", "deny"])
+def test_rule_cannot_answer_a_question(open_workbench: OpenWorkbench, tmp_path: Path, policy: str) -> None:
+    """An unattended run declines, and does not wait."""
+    wb = open_workbench(call("book", hotel="Adler"), "Done.", mcp=files(tmp_path, "--asks"), approvals=policy)
+    assert wb.ask("Go.").wait(WAIT_S).response == "Done."
+    assert [call_.output for call_ in calls(wb)] == ["not booked: decline, decline"]
+
+
+def test_call_that_is_approved_may_ask(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """An approval of all calls of the tool in the run does not answer the questions of the server."""
+    wb = open_workbench(
+        call("book", hotel="A") + call("book", hotel="B"), "Done.", mcp=files(tmp_path, "--asks", permission="confirm")
+    )
+    run = wb.ask("Go.").wait(WAIT_S)
+    run.approve(run.pending[0].id, scope="run")
+    for _ in range(4):
+        assert run.wait(WAIT_S).status == "waiting"
+        (request,) = run.pending
+        assert request.tool == "MCP server files"
+        run.approve(request.id, params={"name": "Ada", "guests": 1} if "guests" in request.params else {"sure": True})
+    assert run.wait(WAIT_S).response == "Done."
+    assert booked(tmp_path) == ["A", "B"]
+
+
+def test_address_to_open_is_a_request(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """The card has the address; approved means that it was opened."""
+    with over_http(tmp_path, "--asks") as port:
+        far = {"url": f"http://127.0.0.1:{port}/mcp", "permission": "auto"}
+        wb = open_workbench(call("log_in"), "Done.", mcp={"far": far})
+        run = wb.ask("Go.").wait(WAIT_S)
+        (request,) = run.pending
+        assert (request.params, request.allowed) == ({}, ("approved", "denied"))
+        assert "https://hotel.example/login?id=7" in request.preview
+        run.approve()
+        assert run.wait(WAIT_S).response == "Done."
+        ((_, success, output),) = calls(wb)
+        assert (success, output) == (True, "login: accept")
+        wb.close()
+
+
+def test_cancelled_run_ends_its_waiting_call(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """The server serves the next run, and the cancelled call has had no effect."""
+    wb = open_workbench(call("book", hotel="A"), call("note", text="x"), "Done.", mcp=files(tmp_path, "--asks"))
+    run = wb.ask("Go.").wait(WAIT_S)
+    assert run.status == "waiting"
+    run.cancel()
+    assert wb.ask("Go on.").wait(WAIT_S).response == "Done."
+    assert (booked(tmp_path), len(pids(tmp_path))) == ([], 1)
+
+
+def test_answer_after_a_restart_does_not_repeat_the_call(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """The call was lost with its process, and nobody knows its outcome; the model is told."""
+    wb = open_workbench(call("book", hotel="A"), mcp=files(tmp_path, "--asks"))
+    run_id = wb.ask("Go.").wait(WAIT_S).run_id
+    wb.close()
+    again = open_workbench("Done.", mcp=files(tmp_path, "--asks"))
+    run = again.run(run_id)
+    assert run.status == "waiting"
+    run.approve(params={"name": "Ada", "guests": 1})
+    assert run.wait(WAIT_S).response == "Done."
+    assert "nobody knows whether it took effect" in calls(again)[0].output
+    assert booked(tmp_path) == []

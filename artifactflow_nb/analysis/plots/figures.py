@@ -1,0 +1,596 @@
+"""The plots of frames: tokens, cost, latency, evaluations and timelines.
+
+Each function draws frames of a workbench on the `Axes` of `ax=`, or on those of a new figure, and returns the `Axes`.
+"""
+
+import json
+from collections.abc import Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from artifactflow_nb.analysis.plots.canvas import (
+    BLUE,
+    GREEN,
+    HATCH,
+    MAX_ROWS,
+    PURPLE,
+    VERMILLION,
+    canvas,
+    finish,
+    legend,
+    message_only,
+    name_text,
+    rows_axis,
+    write_beside,
+)
+from artifactflow_nb.analysis.plots.frame_columns import FrameColumns, in_language_of_frames, known_sum, rows_by_name
+from artifactflow_nb.analysis.plots.frame_spans import spans_from_frames
+from artifactflow_nb.analysis.plots.spans import MODEL, TOOL, WAIT, build_lanes, last_time_ms, time_scale
+from artifactflow_nb.analysis.plots.waterfall import (
+    describe_spans,
+    kind_label,
+    lane_label,
+    legend_label,
+    omission_notes,
+    omitted_note,
+)
+from artifactflow_nb.core.language import EnglishText, agent_label, tool_label, translate, translate_list
+from artifactflow_nb.core.text.format import capitalized, clip, translate_count, translate_duration, translate_time, usd
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MAX_RUNS = 12
+_UNKNOWN = "unknown"
+
+
+# --- tokens and cost -------------------------------------------------------------------------------------------------
+
+_DIRECTIONS = (("input_tokens", "cache_read_tokens", BLUE), ("output_tokens", "reasoning_tokens", VERMILLION))
+"""Column, column of the part, and colour."""
+_DIRECTION_TEXTS: Sequence[Sequence[EnglishText]] = (
+    ("input from a cache", "input", "{n} in", ", {n} cached"),
+    ("output, reasoning", "output", "{n} out", ", {n} reasoning"),
+)
+"""Names of the part and of the rest, and their numbers beside the bars."""
+
+
+@in_language_of_frames
+def tokens(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
+    """Plot the tokens of each agent, largest total first: input with its cached part, output with its reasoning part.
+
+    Args:
+        llm_calls: Rows of `wb.llm_calls_df()`, all or some.
+        ax: Axes to draw on; None for those of a new figure.
+
+    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+    """
+    table = FrameColumns(llm_calls, "llm_calls", "af.plots.tokens", ("agent_name", "input_tokens", "output_tokens"))
+    columns = {name: table.numbers(name) for direction in _DIRECTIONS for name in direction[:2]}
+    estimated = [bool(value) for value in table.values("tokens_estimated")]
+    agents = []
+    for name, rows in rows_by_name(table.texts("agent_name", _UNKNOWN)).items():
+        sums = {column: known_sum(values[row] for row in rows) for column, values in columns.items()}
+        agents.append((name, sums, any(estimated[row] for row in rows)))
+    agents.sort(key=lambda agent: -((agent[1]["input_tokens"] or 0) + (agent[1]["output_tokens"] or 0)))
+    shown = agents[:MAX_ROWS]
+    with canvas(ax, 1.6 * len(shown)) as axes:
+        if not agents:
+            return message_only(axes, translate("Tokens by agent"), translate("No model calls in this frame."))
+        handles: dict[str, Any] = {}
+        for row, (_, sums, is_estimated) in enumerate(shown):
+            for place, (column, part_column, colour), (*names, amount_text, part_text) in zip(
+                (-0.2, 0.2), _DIRECTIONS, _DIRECTION_TEXTS, strict=True
+            ):
+                whole, part = sums[column], sums[part_column]
+                drawn = min(part or 0, whole or 0)  # endpoints may report a part that is larger than the whole
+                for name, left, n, hatch in zip(
+                    names, (0, drawn), (drawn, (whole or 0) - drawn), (HATCH, ""), strict=True
+                ):
+                    if n > 0:
+                        look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0.5}
+                        handles[name] = axes.barh(row + place, n, 0.36, left=left, label=translate(name), **look)
+                amount = translate("unknown") if whole is None else f"{'≈ ' if is_estimated else ''}{whole:,.0f}"
+                text = translate(amount_text, n=amount)
+                text += translate(part_text, n=f"{part:,.0f}") if part and whole is not None else ""
+                write_beside(axes, row + place, text)
+        rows_axis(axes, [capitalized(agent_label(name)) for name, *_ in shown])
+        axes.xaxis.set_major_formatter(lambda value, _: axis_number(value))
+        unknown = [i for i in range(len(table)) if None in (columns["input_tokens"][i], columns["output_tokens"][i])]
+        notes = (
+            [
+                translate(
+                    "{calls} without known tokens (failed or cancelled).",
+                    calls=translate_count(len(unknown), "model call"),
+                )
+            ]
+            if unknown
+            else []
+        )
+        n_estimated = sum(estimated)
+        notes += (
+            [translate("≈ Estimated, for want of figures: {calls}.", calls=translate_count(n_estimated, "model call"))]
+            if n_estimated
+            else []
+        )
+        total = int(sum((sums["input_tokens"] or 0) + (sums["output_tokens"] or 0) for _, sums, _ in agents))
+        description = translate(
+            "{tokens} of {agents} in {calls}.",
+            tokens=translate_count(total, "token"),
+            agents=translate_count(len(agents), "agent"),
+            calls=translate_count(len(table), "model call"),
+        )
+        notes += omitted_note(len(agents) - MAX_ROWS, translate_count(len(agents) - MAX_ROWS, "bar"))
+        legend(axes, [handles[name] for names in _DIRECTION_TEXTS for name in names[:2] if name in handles])
+        return finish(axes, translate("Tokens by agent"), description, notes)
+
+
+def axis_number(number: float) -> str:
+    """Format a number for an axis: `950`, `1.2k`, `34k`, `5.6M`."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if abs(number) >= size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.3g}"
+
+
+@in_language_of_frames
+def cost(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
+    """Plot the cost of each model in US dollars, highest first, with the number of calls whose cost is unknown.
+
+    Args:
+        llm_calls: Rows of `wb.llm_calls_df()`, all or some.
+        ax: Axes to draw on; None for those of a new figure.
+
+    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+    """
+    table = FrameColumns(llm_calls, "llm_calls", "af.plots.cost", ("request_model", "cost_usd"))
+    costs = table.numbers("cost_usd")
+    models = [
+        (name, known_sum(costs[row] for row in rows), len(rows), sum(costs[row] is None for row in rows))
+        for name, rows in rows_by_name(table.models()).items()
+    ]
+    models.sort(key=lambda model: -(model[1] or 0.0))
+    shown = models[:MAX_ROWS]
+    with canvas(ax, len(shown)) as axes:
+        if not models:
+            return message_only(axes, translate("Cost by model"), translate("No model calls in this frame."))
+        for row, (_, amount, n_calls, n_unknown) in enumerate(shown):
+            axes.barh(row, amount or 0.0, 0.6, color=GREEN)
+            missing = translate(", {n} unknown", n=f"{n_unknown:,}") if n_unknown and amount is not None else ""
+            shown_cost, calls = (
+                translate("unknown") if amount is None else usd(amount),
+                translate_count(n_calls, "call"),
+            )
+            write_beside(
+                axes, row, translate("{cost}, {calls}{missing}", cost=shown_cost, calls=calls, missing=missing)
+            )
+        rows_axis(axes, [name for name, *_ in shown])
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_formatter(lambda value, _: usd(value))
+        notes = omitted_note(len(models) - MAX_ROWS, translate_count(len(models) - MAX_ROWS, "bar"))
+        if n_unknown := sum(model[3] for model in models):
+            unpriced = [clip(name, 40) for name, amount, *_ in models if amount is None]
+            names = translate(" No call of {models} has one.", models=translate_list(unpriced[:3])) if unpriced else ""
+            notes.append(
+                translate(
+                    "The cost of {calls} is unknown: no price is set for the model, or the call failed.{models}",
+                    calls=translate_count(n_unknown, "call"),
+                    models=names,
+                )
+            )
+        total = known_sum(amount for _, amount, *_ in models)
+        description = translate(
+            "{cost} for {calls} of {models}.",
+            cost=capitalized(translate("unknown")) if total is None else usd(total),
+            calls=translate_count(len(table), "call"),
+            models=translate_count(len(models), "model"),
+        )
+        return finish(axes, translate("Cost by model"), description, notes)
+
+
+@in_language_of_frames
+def tokens_over_time(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
+    """Plot the tokens that runs have used so far, in seconds since the first call of each run.
+
+    Args:
+        llm_calls: Rows of `wb.llm_calls_df()`, all or some. The first 12 runs are drawn.
+        ax: Axes to draw on; None for those of a new figure.
+
+    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+    """
+    needed = ("run_id", "started_at", "llm_duration_ms", "input_tokens", "output_tokens")
+    table = FrameColumns(llm_calls, "llm_calls", "af.plots.tokens_over_time", needed)
+    starts = table.times_ms("started_at")
+    columns = [table.numbers(name) for name in needed[2:]]
+    calls: dict[str, list[tuple[float, int, int]]] = {}
+    began: dict[str, float] = {}
+    for run_id, start, ms, n_input, n_output in zip(table.texts("run_id"), starts, *columns, strict=True):
+        if start is not None:
+            began[run_id] = min(start, began.get(run_id, start))
+            if ms is not None and n_input is not None and n_output is not None:
+                calls.setdefault(run_id, []).append((start + ms, int(n_input), int(n_output)))
+    n_known = sum(map(len, calls.values()))
+    with canvas(ax, 8) as axes:
+        if not calls:
+            return message_only(axes, translate("Tokens over time"), translate("No model calls in this frame."))
+        handles: dict[str, Any] = {}
+        last_ms = 0.0
+        for run_id in list(calls)[:MAX_RUNS]:
+            steps = sorted(calls[run_id])
+            times = [0.0, *((end - began[run_id]) / 1000 for end, *_ in steps)]
+            last_ms = max(last_ms, 1000 * times[-1])
+            for name, index, colour, line in (
+                (translate("input"), 1, BLUE, "-"),
+                (translate("output"), 2, VERMILLION, "--"),
+            ):
+                totals = pd.Series([0, *(step[index] for step in steps)]).cumsum()
+                look: dict[str, Any] = {"color": colour, "linestyle": line, "marker": "o", "markevery": slice(1, None)}
+                (handles[name],) = axes.step(times, totals, where="post", label=name, **look)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(lambda value, _: axis_number(value))
+        as_here = copy_context().run  # in the language of the frames when the figure is drawn
+        axes.xaxis.set_major_formatter(lambda value, _: as_here(translate_time, f"{value:g} s"))
+        n_unknown, n_more = len(table) - n_known, len(calls) - MAX_RUNS
+        notes = (
+            [
+                translate(
+                    "{calls} without known tokens (failed or cancelled).",
+                    calls=translate_count(n_unknown, "model call"),
+                )
+            ]
+            if n_unknown
+            else []
+        )
+        notes += (
+            [
+                translate(
+                    "Not drawn: {runs}. Pick some with a filter on run_id.", runs=translate_count(n_more, "more run")
+                )
+            ]
+            if n_more > 0
+            else []
+        )
+        n_tokens = sum(n_in + n_out for steps in calls.values() for _, n_in, n_out in steps)
+        description = translate(
+            "{tokens} of {runs} in {time}.",
+            tokens=translate_count(n_tokens, "token"),
+            runs=translate_count(len(calls), "run"),
+            time=translate_duration(last_ms),
+        )
+        legend(axes, list(handles.values()))
+        return finish(axes, translate("Tokens over time"), description, notes)
+
+
+# --- latency ---------------------------------------------------------------------------------------------------------
+
+_MAX_DOTS = 300
+_LOG_RATIO = 30  # the scale is logarithmic if the longest call takes this many times as long as the shortest
+_GOLDEN = 0.618034  # multiples of the golden ratio spread the dots evenly and reproducibly
+_KINDS = {MODEL: (BLUE, "o"), TOOL: (VERMILLION, "D"), WAIT: (PURPLE, "s")}
+"""Colour and mark of each kind of span."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CallGroup:
+    """Calls of one model or tool: durations of the successful ones, and the number of failed ones."""
+
+    kind: str
+    name: str
+    durations_ms: pd.Series
+    n_failed: int
+
+    def quantile(self, share: float) -> float:
+        """Quantile with linear interpolation; 0 without values."""
+        return float(self.durations_ms.quantile(share)) if len(self.durations_ms) else 0.0
+
+    @property
+    def dots(self) -> list[float]:
+        """Durations to draw: all, or an even sample that includes the shortest and the longest."""
+        values, n = sorted(self.durations_ms), len(self.durations_ms)
+        return values if n <= _MAX_DOTS else [values[i * (n - 1) // (_MAX_DOTS - 1)] for i in range(_MAX_DOTS)]
+
+    def summary(self) -> str:
+        """p50, p95, and the numbers of calls."""
+        failed = translate(", {n} failed", n=f"{self.n_failed:,}") if self.n_failed else ""
+        if not len(self.durations_ms):
+            return translate("none succeeded{failed}", failed=failed)
+        p50, p95 = (translate_duration(self.quantile(share)) for share in (0.5, 0.95))
+        n = f"{len(self.durations_ms):,}"
+        return translate("p50 {p50}, p95 {p95}, n {n}{failed}", p50=p50, p95=p95, n=n, failed=failed)
+
+
+@in_language_of_frames
+def latency(
+    llm_calls: pd.DataFrame | None, tool_calls: pd.DataFrame | None = None, *, ax: "Axes | None" = None
+) -> "Axes":
+    """Plot durations by model and tool, slowest first, with p50 and p95; failed calls are only counted.
+
+    Args:
+        llm_calls: Rows of `wb.llm_calls_df()`, all or some; None for none.
+        tool_calls: Rows of `wb.tool_calls_df()`.
+        ax: Axes to draw on; None for those of a new figure.
+
+    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+    """
+    groups = _call_groups(llm_calls, tool_calls)
+    shown = groups[:MAX_ROWS]
+    with canvas(ax, len(shown)) as axes:
+        if not groups:
+            return message_only(
+                axes, translate("Latency by model and tool"), translate("No calls that ended in these frames.")
+            )
+        ink = axes.title.get_color()
+        handles: dict[str, Any] = {}
+        for row, group in enumerate(shown):
+            colour, mark = _KINDS[group.kind]
+            spread = [row + ((i * _GOLDEN) % 1 - 0.5) * 0.5 for i in range(len(group.dots))]
+            look: dict[str, Any] = {"color": colour, "marker": mark, "s": 14, "alpha": 0.6, "linewidths": 0}
+            handles[group.kind] = axes.scatter(group.dots, spread, label=kind_label(group.kind), **look)
+            for label, share, line in ((translate("p50 (median)"), 0.5, "-"), ("p95", 0.95, ":")):
+                if len(group.durations_ms):
+                    x = group.quantile(share)
+                    (handles[label],) = axes.plot([x, x], [row - 0.38, row + 0.38], line, color=ink, lw=2, label=label)
+            write_beside(axes, row, group.summary())
+        rows_axis(axes, [group.name if group.kind == MODEL else capitalized(tool_label(group.name)) for group in shown])
+        values = [ms for group in shown for ms in group.durations_ms if ms > 0]
+        is_log = bool(values) and max(values) / min(values) >= _LOG_RATIO
+        if is_log:
+            axes.set_xscale("log")
+            axes.xaxis.set_minor_formatter(lambda *_: "")
+        else:
+            axes.set_xlim(left=0)
+        as_here = copy_context().run  # in the language of the frames when the figure is drawn
+        axes.xaxis.set_major_formatter(
+            lambda value, _: as_here(translate_duration, value) if value > 0 or not is_log else ""
+        )
+        notes = []
+        if n_failed := sum(group.n_failed for group in groups):
+            notes.append(
+                translate("Left out, because failed or denied: {calls}.", calls=translate_count(n_failed, "call"))
+            )
+        if any(len(group.durations_ms) > _MAX_DOTS for group in shown):
+            notes.append(translate("Of more than {most} calls, {most} are drawn.", most=_MAX_DOTS))
+        notes += omitted_note(len(groups) - MAX_ROWS, translate_count(len(groups) - MAX_ROWS, "row"))
+        described = [
+            translate(
+                "{title}: {text}",
+                title=name_text(capitalized(tool_label(group.name)) if group.kind == TOOL else group.name),
+                text=group.summary(),
+            )
+            for group in groups[:5]
+        ]
+        legend(axes, list(handles.values()))
+        return finish(
+            axes,
+            translate("Latency by model and tool"),
+            "; ".join(described),
+            notes,
+            translate("logarithmic scale") if is_log else "",
+        )
+
+
+def _call_groups(llm_calls: pd.DataFrame | None, tool_calls: pd.DataFrame | None) -> list[_CallGroup]:
+    models = FrameColumns(llm_calls, "llm_calls", "af.plots.latency", ("request_model", "llm_duration_ms"))
+    tools = FrameColumns(tool_calls, "tool_calls", "af.plots.latency", ("tool_name", "duration_ms"))
+    failed_models = [error is not None for error in models.values("error_type")]
+    # An unknown success counts as success; the value may be a numpy bool, which is not the object False.
+    failed_tools = [success is not None and not success for success in tools.values("success")]
+    groups = []
+    for kind, names, durations_ms, failed in (
+        (MODEL, models.models(), models.numbers("llm_duration_ms"), failed_models),
+        (TOOL, tools.texts("tool_name", _UNKNOWN), tools.numbers("duration_ms"), failed_tools),
+    ):
+        for name, rows in rows_by_name(names).items():
+            ended = [row for row in rows if durations_ms[row] is not None]
+            succeeded = [durations_ms[row] for row in ended if not failed[row]]
+            if ended:
+                values = pd.Series(succeeded, dtype=float)
+                groups.append(_CallGroup(kind, name, values, len(ended) - len(succeeded)))
+    return sorted(groups, key=lambda group: (group.kind, -group.quantile(0.5)))
+
+
+# --- evaluations -----------------------------------------------------------------------------------------------------
+
+_MAX_BLOCKS, _MAX_DIMENSIONS = 200, 16
+_MAX_NAMED = _N_SCORES = 3
+_HIGHEST = 10
+
+
+@dataclass(slots=True)
+class _Graded:
+    """A block as a reader graded it: its newest name, and by dimension the scores, oldest first, and the evidence."""
+
+    name: str = ""
+    scores: dict[str, list[float]] = field(default_factory=dict)
+    evidence: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float:
+        return fmean(scores[-1] for scores in self.scores.values())
+
+
+@in_language_of_frames
+def evaluations(grades: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
+    """Plot the grades of blocks by dimension, lowest mean first, with earlier scores.
+
+    Args:
+        grades: Rows of `wb.evaluations_df()`, all or some; its column `evidence_json` has the reasons.
+        ax: Axes to draw on; None for those of a new figure.
+
+    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+    """
+    table = FrameColumns(grades, "evaluations", "af.plots.evaluations", ("block", "dimension", "score"))
+    blocks = sorted(_graded_blocks(table), key=lambda block: block.mean)
+    dimensions = list(dict.fromkeys(table.texts("dimension", translate("unknown"))))
+    rows, columns = blocks[:_MAX_BLOCKS], dimensions[:_MAX_DIMENSIONS]
+    with canvas(ax, len(rows)) as axes:
+        if not blocks:
+            return message_only(
+                axes,
+                translate("Scores of texts, from 1 to 10"),
+                translate("This frame has no grades. project.evaluate() adds them."),
+            )
+        cells = [[block.scores.get(name, [float("nan")])[-1] for name in columns] for block in rows]
+        axes.imshow(cells, cmap="cividis", vmin=1, vmax=_HIGHEST, aspect="auto")
+        for y, block in enumerate(rows):
+            for x, name in enumerate(columns):
+                scores, last = block.scores.get(name, []), cells[y][x]
+                ink = axes.title.get_color() if not isfinite(last) else "white" if last < _HIGHEST / 2 else "black"
+                text = ("… " if len(scores) > _N_SCORES else "") + " → ".join(
+                    f"{score:g}" for score in scores[-_N_SCORES:]
+                )
+                axes.text(x, y, text or "–", ha="center", va="center", color=ink)
+            write_beside(axes, y, f"{block.mean:.1f}")
+        axes.set_xticks(range(len(columns)), [name_text(name.replace("_", " "), 18) for name in columns])
+        rows_axis(axes, [block.name for block in rows])
+        axes.tick_params(axis="x", top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+        axes.text(1.01, 1.0, translate("mean"), transform=axes.transAxes, va="bottom", fontsize="small")
+        notes = (
+            [translate("An arrow leads from a score to the one that was given later; the colour is that of the last.")]
+            if any(len(s) > 1 for block in rows for s in block.scores.values())
+            else []
+        )
+        notes += omitted_note(len(blocks) - _MAX_BLOCKS, translate_count(len(blocks) - _MAX_BLOCKS, "more text"))
+        notes += omitted_note(
+            len(dimensions) - _MAX_DIMENSIONS, translate_count(len(dimensions) - _MAX_DIMENSIONS, "more dimension")
+        )
+        latest = sorted((scores[-1], block.name, name) for block in blocks for name, scores in block.scores.items())
+        evidence = {(block.name, name): text for block in blocks for name, text in block.evidence.items()}
+        lowest = []
+        for score, block_name, name in latest[:_MAX_NAMED]:
+            quoted = evidence.get((block_name, name), "")
+            row, dimension = name_text(block_name), name_text(name)
+            text = translate("{row} by {dimension}, {score}", row=row, dimension=dimension, score=f"{score:g}")
+            lowest.append(f"{text}: {clip(quoted, 120)}" if quoted else text)
+        description = translate(
+            "{texts} judged by {dimensions}, {mean} in the mean. Lowest: {lowest}.",
+            texts=translate_count(len(blocks), "text"),
+            dimensions=translate_count(len(dimensions), "dimension"),
+            mean=f"{fmean(score for score, *_ in latest):.1f}",
+            lowest="; ".join(lowest),
+        )
+        return finish(axes, translate("Scores of texts, from 1 to 10"), description, notes)
+
+
+def _graded_blocks(table: FrameColumns) -> list[_Graded]:
+    """Group the grades by block and reader, in the order of time."""
+    names, personas = table.texts("block", translate("unknown")), table.texts("persona")
+    ids = zip(table.texts("conversation_id"), table.texts("block_id"), names, personas, strict=True)
+    subjects = [(conversation, block or name, persona) for conversation, block, name, persona in ids]
+    dimensions, scores, times = (
+        table.texts("dimension", translate("unknown")),
+        table.numbers("score"),
+        table.times_ms("created_at"),
+    )
+    evidence = table.texts("evidence_json", "[]")
+    blocks: dict[tuple[str, str, str], _Graded] = {}
+    for row in sorted(range(len(table)), key=lambda row: times[row] or 0.0):
+        score = scores[row]
+        if score is None:
+            continue
+        block = blocks.setdefault(subjects[row], _Graded())
+        persona = personas[row]
+        block.name = translate("{name} for {reader}", name=names[row], reader=persona) if persona else names[row]
+        block.scores.setdefault(dimensions[row], []).append(score)
+        block.evidence[dimensions[row]] = _quotes(evidence[row])
+    return list(blocks.values())
+
+
+def _quotes(evidence: str) -> str:
+    """Passages of a JSON list in quotation marks; any other text unchanged."""
+    try:
+        passages = json.loads(evidence)
+    except ValueError:
+        return evidence
+    return " ".join(f"“{passage}”" for passage in passages) if isinstance(passages, list) else evidence
+
+
+# --- timeline --------------------------------------------------------------------------------------------------------
+
+_BAD = {"failed", "denied"}
+
+
+@in_language_of_frames
+def timeline(
+    llm_calls: pd.DataFrame | None,
+    tool_calls: pd.DataFrame | None = None,
+    approvals: pd.DataFrame | None = None,
+    plan_steps: pd.DataFrame | None = None,
+    *,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Plot the calls of runs with a lane per agent, in seconds since the first call of the run.
+
+    Args:
+        llm_calls: Rows of `wb.llm_calls_df()`, all or some; None for none.
+        tool_calls: Rows of `wb.tool_calls_df()`.
+        approvals: Rows of `wb.approvals_df()`; None derives the waits for a person from `tool_calls`.
+        plan_steps: Rows of `wb.plan_steps_df()`, which give each plan step a lane of its own.
+        ax: Axes to draw on; None for those of a new figure.
+
+    Several runs (12 at most) are drawn one below the other, each from its own start. Long waits are shortened.
+
+    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+    """
+    spans = spans_from_frames(llm_calls, tool_calls, approvals, plan_steps)
+    runs = list(dict.fromkeys(span.group for span in spans))
+    drawn = [
+        replace(span, group=span.group if len(runs) > 1 else "") for span in spans if span.group in runs[:MAX_RUNS]
+    ]
+    now_ms = last_time_ms(drawn) if drawn else 0.0
+    lanes = build_lanes(drawn, now_ms)
+    rows = [(lane, row) for lane in lanes[:_MAX_LANES] for row in lane.rows]
+    with canvas(ax, len(rows)) as axes:
+        if not spans:
+            return message_only(axes, translate("Timeline"), translate("No calls in these frames."))
+        scale, ink = time_scale(drawn, now_ms), axes.title.get_color()
+        handles: dict[str, Any] = {}
+        for y, (_, row) in enumerate(rows):
+            for span in row:
+                left, right = scale.position(span.start_ms), scale.position(span.end_at(now_ms))
+                name, colour = legend_label(span.kind), _KINDS[span.kind][0]
+                look: dict[str, Any] = {"facecolor": colour, "edgecolor": colour}
+                if span.is_delegation:
+                    name, look = translate("delegated"), {"facecolor": "none", "edgecolor": colour, "linestyle": "--"}
+                elif span.kind == WAIT:
+                    look |= {"hatch": HATCH, "edgecolor": "white"}
+                handles[name] = axes.barh(y, right - left, 0.7, left=left, label=name, **look)
+                if span.status in _BAD:
+                    look = {"color": ink, "marker": "x", "linestyle": "", "label": translate("failed, denied")}
+                    (handles["span_failed"],) = axes.plot(right, y, **look)
+                if span.first_token_ms is not None:
+                    x = scale.position(span.first_token_ms)
+                    look = {"color": ink, "marker": "|", "linestyle": "", "label": translate("first token")}
+                    (handles["span_first_token"],) = axes.plot(x, y, **look)
+        first_rows = [y for y, (lane, row) in enumerate(rows) if row is lane.rows[0]]
+        names = [" · ".join(filter(None, [rows[y][0].group[:12], lane_label(rows[y][0].name)])) for y in first_rows]
+        rows_axis(axes, [""] * len(rows))
+        axes.set_yticks(first_rows, [name_text(name) for name in names])
+        for fold in scale.folds:
+            edges = scale.position(fold.start_ms), scale.position(fold.end_ms)
+            axes.axvspan(*edges, facecolor="none", edgecolor="gray", linestyle=":")
+            look = {"ha": "center", "va": "top", "fontsize": "small", "transform": axes.get_xaxis_transform()}
+            axes.text(sum(edges) / 2, 1.0, f"⋯ {translate_duration(fold.end_ms - fold.start_ms)} ⋯", **look)
+        marks = scale.ticks(8)
+        axes.set_xticks([scale.position(ms) for ms in marks], [translate_time(f"{ms / 1000:g} s") for ms in marks])
+        n_more = len(runs) - MAX_RUNS
+        notes = omission_notes(lanes)
+        notes += (
+            [
+                translate(
+                    "Not drawn: {runs}. Pick some with a filter on run_id.", runs=translate_count(n_more, "more run")
+                )
+            ]
+            if n_more > 0
+            else []
+        )
+        legend(axes, list(handles.values()))
+        return finish(axes, translate("Timeline"), describe_spans(drawn, now_ms), notes)
+
+
+_MAX_LANES = 60

@@ -1,0 +1,9 @@
+"""Plots of frames as matplotlib `Axes`, which can be restyled, composed and saved.
+
+matplotlib comes with the extra `artifactflow-nb[plots]` and is imported by the first plot.
+"""
+
+from artifactflow_nb.analysis.plots.canvas import alt_text
+from artifactflow_nb.analysis.plots.figures import cost, evaluations, latency, timeline, tokens, tokens_over_time
+
+__all__ = ["alt_text", "cost", "evaluations", "latency", "timeline", "tokens", "tokens_over_time"]

@@ -1,1 +1,0 @@
-"""A document of blocks: tree, edits, dependencies, templates, rubrics."""

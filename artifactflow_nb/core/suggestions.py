@@ -1,0 +1,54 @@
+"""Names that do not exist: the error suggests the name that was probably meant."""
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, ClassVar, NoReturn, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def suggestion(name: str, known: Iterable[str], meanings: Mapping[str, str] | None = None) -> str:
+    """Return a sentence with the name, or the code, that was probably meant; empty if no name is similar.
+
+    Args:
+        name: The name that does not exist.
+        known: The names that exist.
+        meanings: Code by other names that people try, such as `run.response` for `text`.
+    """
+    if code := (meanings or {}).get(name):
+        return f" Use {code}."
+    similar = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" Did you mean {similar[0]!r}?" if similar else ""
+
+
+class SuggestsNames:
+    """A class whose error for an unknown attribute suggests an attribute."""
+
+    _meanings: ClassVar[Mapping[str, str]] = {}
+    """Code by names that people try, for names that are not similar to an attribute."""
+
+    if not TYPE_CHECKING:  # type checkers report unknown attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = ""
+            if not name.startswith("_"):  # IPython and copy ask for such names
+                hint = suggestion(name, (each for each in dir(type(self)) if each[0] != "_"), self._meanings)
+            message = f"{type(self).__name__!r} object has no attribute {name!r}.{hint}"
+            raise AttributeError(message, name=name, obj=self)
+
+
+def suggests_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Let the error for an unknown keyword argument of a function suggest an argument."""
+    known = [name for name in signature(function).parameters if name != "self"]
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs.keys() - set(known):
+            hint = suggestion(name, known) or f" It takes {', '.join(known)}."
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}.{hint}")
+        return function(*args, **kwargs)
+
+    return call

@@ -1,0 +1,88 @@
+"""`Plugin`: what an optional feature adds to the workbench."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from artifactflow_nb.core.language import EnglishText, add_names
+from artifactflow_nb.core.plan import DELEGATING_TOOLS, MODEL_TEXT_TOOLS
+from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.flows.base import FlowSpec
+from artifactflow_nb.store.artifacts import ArtifactHook
+from artifactflow_nb.store.frames import Frame, add_frame
+from artifactflow_nb.store.schema import ROW_CHECKS, RowCheck, Table, add_table
+from artifactflow_nb.store.storage import KEPT_CONVERSATIONS, KeptConversations
+from artifactflow_nb.tools.base import Tool
+
+if TYPE_CHECKING:
+    from artifactflow_nb.engine.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """What an optional feature adds. Pass your own as `Workbench(plugins=[...])`; CONTRIBUTING.md has an example.
+
+    What concerns stored rows, such as tables, frames and labels, holds for the process, since readers of files have no
+    workbench. Flows, tools, services, hooks and references hold for the workbenches that have the plugin.
+
+    Attributes:
+        name: The name, which no other plugin has.
+        flows: Returns its flows, when an engine is created: flows take a second to import.
+        tools: Its tools, which the lead agent gets.
+        tables: Its tables in the store.
+        frames: Its frames, which `wb.query` and `wb.columns_df` know.
+        services: Returns, for an engine, the objects that its tools and flows get by their class.
+        labels: Names for readers by kind (`tool`, `agent`, `parameter`, `status`, `sentence`, `activity`) and by the
+            name in code; see `NAMES`.
+        delegating_tools: Its tools whose calls are jobs or runs; see `DELEGATING_TOOLS`.
+        model_text_tools: Its tools whose results are texts of models, which prove nothing about sources.
+        on_artifact_written: Called in the transaction that writes a version of an artifact; see `ArtifactHook`.
+        kept_conversations: Returns the ids of its conversations, which are never pruned.
+        references: Returns what a question can refer to: the text to insert, its label and its kind. The arguments are
+            the engine, the conversation and the last message of the branch.
+        arguments: By name of an argument of the workbench's methods, what returns its values in a store.
+        serve: Returns, for a `RunLifecycle`, what the server calls for requests about the plugin.
+        check_row: Checks a row of a file, such as a sealed run: `ValueError` refuses the file.
+    """
+
+    name: str
+    flows: Callable[[], Sequence[FlowSpec]] = tuple
+    tools: tuple[Tool, ...] = ()
+    tables: tuple[Table, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    services: "Callable[[Engine], Mapping[type, Any]]" = lambda _engine: {}
+    labels: Mapping[str, Mapping[str, EnglishText]] = field(default_factory=dict)
+    delegating_tools: Mapping[str, str | None] = field(default_factory=dict)
+    model_text_tools: frozenset[str] = frozenset()
+    on_artifact_written: ArtifactHook | None = None
+    kept_conversations: KeptConversations | None = None
+    references: "Callable[[Engine, str, str | None], Awaitable[Sequence[tuple[str, str, str]]]] | None" = None
+    arguments: Mapping[str, Callable[[Path], Sequence[str]]] = field(default_factory=dict)
+    serve: Callable[[Any], Any] | None = None
+    check_row: RowCheck | None = None
+
+
+BUILT_IN_PLUGINS: dict[str, Plugin] = {}
+"""The plugins of all engines, by name; `artifactflow_nb.plugins` adds them."""
+
+
+def add_plugin(plugin: Plugin) -> Plugin:
+    """Make known what a plugin declares about stored rows, and return the plugin; one of the same name is replaced.
+
+    Errors: `UsageError` for a value that is not a plugin, and for a table or a frame whose name is in use.
+    """
+    if not isinstance(plugin, Plugin):
+        raise UsageError(f"plugins has {brief(plugin)}; each must be a Plugin.")
+    for table in plugin.tables:
+        add_table(table)
+    for frame in plugin.frames:
+        add_frame(plugin.name, frame)
+    add_names(plugin.labels)
+    DELEGATING_TOOLS.update(plugin.delegating_tools)
+    MODEL_TEXT_TOOLS.update(plugin.model_text_tools)
+    if plugin.kept_conversations is not None:
+        KEPT_CONVERSATIONS[plugin.name] = plugin.kept_conversations
+    if plugin.check_row is not None:
+        ROW_CHECKS[plugin.name] = plugin.check_row
+    return plugin

@@ -1,0 +1,315 @@
+"""Metadata of projects: name, phases and current phase, templates, and the names of the compose tools."""
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from artifactflow_nb.core.clock_ids import derived_id
+from artifactflow_nb.core.local_files import absolute_path, read_text
+from artifactflow_nb.core.text.format import first_lines, storable_text
+from artifactflow_nb.core.text.yaml_text import load_yaml
+from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock, add_block
+from artifactflow_nb.plugins.projects.tree import BlockTree
+
+COMPOSE = "compose"
+"""The name of the flow."""
+
+TEXTS: Mapping[str, Any] = orjson.loads((files(__package__) / "texts.json").read_bytes())
+"""The names of the tools for readers, and how the person does a work by hand that needs a language model."""
+
+TEMPLATES_FOLDER = "project_templates"
+DEFAULT_TEMPLATE = "default"
+
+SingleLine = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[^\n]*\S[^\n]*$")]
+
+
+class Phase(BaseModel):
+    """A phase of a project.
+
+    Attributes:
+        name: Identifier in code and tool calls.
+        en: English display name; derived from the identifier by default.
+        zh: Chinese display name; the English one by default.
+        research: Whether its texts must be based on research.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,59}$")]
+    en: SingleLine = "-"
+    zh: SingleLine = "-"
+    research: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_defaults(cls, source: Any) -> Any:
+        """Accept a text as the name of a phase, and derive the display names."""
+        fields = {"name": source} if isinstance(source, str) else source
+        if not isinstance(fields, Mapping) or not isinstance(fields.get("name"), str):
+            return fields  # left to pydantic, which reports the problem
+        en = fields.get("en") or fields["name"].replace("_", " ").capitalize()
+        return {**fields, "en": en, "zh": fields.get("zh") or en}
+
+
+def phases_by_label(phases: Collection[Phase]) -> dict[str, str]:
+    """Map the names and display names of phases, in lower case, to the names; names take precedence."""
+    by_label = {label.casefold(): phase.name for phase in phases for label in (phase.zh, phase.en)}
+    return by_label | {phase.name.casefold(): phase.name for phase in phases}
+
+
+class BlockDraft(BaseModel):
+    """An initial block of a project; `parent` and `depends_on` refer to earlier blocks by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: SingleLine
+    phase: str = ""
+    parent: str = ""
+    depends_on: tuple[str, ...] = ()
+    need_review: bool = False
+    auto_generate: bool = False
+    is_group: bool = False
+    prompt: str = ""
+
+
+class ProjectTemplate(BaseModel):
+    """A project template; `default` and `paper` are packaged, and a user's YAML file has the same form.
+
+    ::
+
+        name: course
+        phases:
+          - {name: goals, en: Goals, zh: 目标}
+          - {name: lessons}
+        blocks:
+          - {name: Audience, phase: goals, need_review: true, prompt: "Who is it for?"}
+          - {name: Outline, phase: lessons, depends_on: [Audience], auto_generate: true}
+
+    Attributes:
+        name: Name of the template.
+        phases: Phases in order.
+        blocks: Initial blocks, each after the blocks it refers to.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: SingleLine
+    phases: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=40)]
+    blocks: Annotated[tuple[BlockDraft, ...], Field(max_length=500)] = ()
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        names = self.phase_names
+        if len(set(names)) < len(names):
+            raise ValueError(f"two phases have the same name; there are: {', '.join(names)}")
+        _ = self.initial_blocks  # raises for an invalid block
+        return self
+
+    @property
+    def initial_blocks(self) -> BlockTree:
+        """The initial blocks as a tree; `ValueError` with the index of an invalid one."""
+        tree, last_phase = BlockTree((), self.phase_names, phases_by_label=phases_by_label(self.phases)), ""
+        for n, draft in enumerate(self.blocks):
+            try:
+                parent = tree.find(draft.parent).block_id if draft.parent else ""
+                position = BlockPosition(draft.phase or ("" if parent else last_phase), parent)
+                settings = draft.model_dump(exclude={"name", "phase", "parent"}, exclude_defaults=True)
+                tree = tree.with_blocks(add_block(tree, NewBlock(draft.name, position, settings)))
+                last_phase = list(tree)[-1].phase
+            except UsageError as error:
+                raise ValueError(f"blocks.{n}: {error}") from None
+        return tree
+
+    @property
+    def phase_names(self) -> tuple[str, ...]:
+        """Names of the phases in order."""
+        return tuple(phase.name for phase in self.phases)
+
+    def __repr__(self) -> str:
+        return f"ProjectTemplate({self.name!r}, phases={len(self.phases)}, blocks={len(self.blocks)})"
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] = DEFAULT_TEMPLATE) -> Self:
+        """Load a template.
+
+        Args:
+            source: Name of a packaged template, path of a YAML file, or a mapping with the same content.
+
+        Errors: `UsageError` with the problems and their locations.
+        """
+        label, fields = "The template", source
+        if not isinstance(source, Mapping):
+            path = absolute_path(source)
+            if str(source) in packaged_templates():
+                path = Path(str(files(__package__) / TEMPLATES_FOLDER / f"{source}.yaml"))
+            elif path.suffix not in {".yaml", ".yml"}:
+                raise UsageError(
+                    f"There is no template {brief(str(source))}. "
+                    f"Packaged templates: {', '.join(packaged_templates())}. "
+                    "Pass the path of a YAML file for a template of your own."
+                )
+            label = f"The template {source}"
+            fields = load_yaml(read_text(path, "The template"), label)
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            lines = [f"{'.'.join(map(str, problem['loc'])) or 'it'}: {problem['msg']}" for problem in error.errors()]
+            raise UsageError(f"{label} cannot be used.\n" + "\n".join(first_lines(lines))) from None
+
+
+@cache
+def packaged_templates() -> tuple[str, ...]:
+    """List the names of the packaged templates."""
+    names = (Path(entry.name) for entry in (files(__package__) / TEMPLATES_FOLDER).iterdir())
+    return tuple(sorted(path.stem for path in names if path.suffix == ".yaml"))
+
+
+PROJECT_ID = "project"
+"""Id of the artifact with the project's metadata."""
+
+GENERATE_TOOL, MODIFY_TOOL, OUTLINE_TOOL = "generate_field_content", "modify_field", "generate_outline"
+"""Names of the tools that delegate work on a block or the whole document."""
+
+RESEARCH_TOOL = "run_research"
+"""Name of the tool that starts a run of the research flow."""
+
+EVALUATE_TOOL, GRADE_FIELD_TOOL = "run_evaluation", "grade_field"
+"""Names of the tools that grade blocks: a whole evaluation, and one block by one dimension."""
+
+JOB_TOOLS = frozenset({GENERATE_TOOL, MODIFY_TOOL, OUTLINE_TOOL, EVALUATE_TOOL, RESEARCH_TOOL})
+"""Delegating tools of the composer; consecutive calls of these run in parallel."""
+
+REVIEW_TOOL = "review_field"
+"""Name of the tool that submits a draft to the person for review."""
+
+MAX_NAME_COLUMNS = 80
+
+PROJECT_MEDIA_TYPE = "application/vnd.artifactflow.project+json"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PhaseChange:
+    """The change of a project to another phase.
+
+    Attributes:
+        before: The phase before the change.
+        after: The phase after the change.
+        open: The paths of the unfinished blocks of the phases before `after`, each with its status.
+    """
+
+    before: str
+    after: str
+    open: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"PhaseChange({self.before!r} -> {self.after!r}, open={dict(self.open)})"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectInfo:
+    """Metadata of a project.
+
+    Attributes:
+        name: Name, unique in a store.
+        template: Name of the template it was created from.
+        phases: Phases in order.
+        phase: Name of the current phase.
+        profile: Information about the creator for the writing agents.
+    """
+
+    name: str
+    template: str
+    phases: tuple[Phase, ...]
+    phase: str
+    profile: str = ""
+
+    @classmethod
+    def create(cls, name: str, template: ProjectTemplate) -> Self:
+        """Create a project in the first phase of a template."""
+        return cls(name, template.name, template.phases, template.phases[0].name)
+
+    @property
+    def phase_names(self) -> tuple[str, ...]:
+        """Names of the phases in order."""
+        return tuple(phase.name for phase in self.phases)
+
+    @property
+    def research_phases(self) -> tuple[str, ...]:
+        """Names of the phases whose texts must be based on research."""
+        return tuple(phase.name for phase in self.phases if phase.research)
+
+    @property
+    def next_phase(self) -> str | None:
+        """Name of the phase after the current one; None if it is the last."""
+        names = self.phase_names
+        at = names.index(self.phase) + 1
+        return names[at] if at < len(names) else None
+
+    def phase_name(self, label: str) -> str:
+        """The name of the phase with this name or display name, in any case; `UsageError` if there is none."""
+        name = phases_by_label(self.phases).get(label.strip().casefold())
+        if name is None:
+            raise UsageError(f"There is no phase {brief(label)}. There are: {', '.join(self.phase_names)}.")
+        return name
+
+    def advanced(self, phase: str | None) -> Self:
+        """Copy with another current phase, by default the next one.
+
+        Errors: `UsageError` for an unknown phase, or if the last phase is reached.
+        """
+        target = self.phase_name(phase) if phase else self.next_phase
+        if target is None:
+            raise UsageError(f"{brief(self.phase)} is the last phase of {self.name!r}. Name the phase to go back to.")
+        return replace(self, phase=target)
+
+    def to_json(self) -> str:
+        """Serialise for the artifact, one line per field."""
+        fields: dict[str, Any] = {
+            "name": self.name,
+            "template": self.template,
+            "phase": self.phase,
+            "profile": self.profile,
+            "phases": [phase.model_dump() for phase in self.phases],
+        }
+        return orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Parse the JSON of an artifact; `UsageError` if it is invalid."""
+        try:
+            fields = orjson.loads(text)
+            phases = tuple(Phase.model_validate(phase) for phase in fields["phases"])
+            project = cls(fields["name"], fields["template"], phases, fields["phase"], fields["profile"])
+            return project.advanced(project.phase)
+        except (KeyError, TypeError, ValueError, UsageError) as error:
+            raise UsageError(
+                f"The artifact {PROJECT_ID!r} is no longer a project ({error}). Restore one of its earlier versions."
+            ) from None
+
+
+def project_conversation_id(name: str) -> str:
+    """Derive the id of a project's conversation from its name, so that a replay finds it again."""
+    return derived_id("conv", PROJECT_ID, name)
+
+
+def validate_project_name(name: str) -> str:
+    """Normalise a project's name for storage; `UsageError` if it is invalid."""
+    wanted = " ".join(storable_text(name).split()) if isinstance(name, str) else ""
+    if not wanted or len(wanted) > MAX_NAME_COLUMNS:
+        raise UsageError(f"A project cannot be called {brief(name)}: a name has 1 to {MAX_NAME_COLUMNS} characters.")
+    return wanted
+
+
+DELEGATES: Mapping[str, str | None] = {
+    RESEARCH_TOOL: "query",
+    **dict.fromkeys((GENERATE_TOOL, MODIFY_TOOL, OUTLINE_TOOL, EVALUATE_TOOL, GRADE_FIELD_TOOL)),
+}
+"""The delegating tools of projects; see `DELEGATING_TOOLS`."""

@@ -1,1 +1,0 @@
-"""The board of a project: blocks by phase, edits, runs."""

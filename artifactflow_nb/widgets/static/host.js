@@ -1,0 +1,77 @@
+/**
+ * The elements in which views are mounted, and the one observer that tells panels of new ones: their styles, their theme,
+ * and the shadow root that they may be in. marimo, for
+ * example, displays each widget in a shadow root, where neither the styles of the page nor `document.activeElement` reach.
+ */
+
+const STYLE_ID = "af-style";
+
+/** Add the styles to a page or a shadow root. @param {Document | ShadowRoot} root */
+function dressPage(root) {
+  if (!UI_STYLE) return; // the page of a server has them
+  let style = root.getElementById(STYLE_ID);
+  if (style?.textContent === UI_STYLE) return;
+  style ??= (root instanceof Document ? root.head : root).appendChild(document.createElement("style"));
+  style.id = STYLE_ID;
+  style.textContent = UI_STYLE;
+}
+
+/** Colour as red, green and blue, 0 to 255. @param {string} color computed */
+const channels = (color) => (color.match(/[\d.]+/g) ?? []).slice(0, 3).map(Number);
+
+/**
+ * Prepare a host element: add the styles to its shadow root. Outside of Jupyter, where no attribute tells the theme, a page
+ * with light text has a dark one.
+ * @param {HTMLElement} host
+ */
+function dressHost(host) {
+  const root = host.getRootNode();
+  if (root instanceof ShadowRoot) dressPage(root);
+  if (document.querySelector("[data-jp-theme-light]")) return;
+  const [red, green, blue] = channels(getComputedStyle(host).color);
+  host.classList.add("af-outside");
+  host.dataset.jpThemeLight = String(0.3 * red + 0.6 * green + 0.1 * blue < 128);
+}
+
+/** The element with the focus, also within a shadow root. @returns {Element | null} */
+function focusedElement() {
+  let focused = document.activeElement;
+  while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
+  return focused;
+}
+
+/** The element that contains another one, also beyond a shadow root. @param {Element} node @returns {Element | null} */
+function containerOf(node) {
+  const root = node.getRootNode();
+  return node.parentElement ?? (root instanceof ShadowRoot ? root.host : null);
+}
+
+/** The target of an event, also within a shadow root. @param {Event} event @returns {EventTarget | undefined} */
+function targetOf(event) {
+  return event.composedPath()[0];
+}
+
+const HOST_KEY = /(?:^| )af-host-(\S+)/;
+
+/** The panels of this page, by the keys of their widgets. @type {Map<string, Panel>} */
+const panels = new Map();
+
+/** @type {HTMLCollectionOf<HTMLElement>} */
+const outputHosts = /** @type {any} */ (document.getElementsByClassName("af-host"));
+
+/** True for an element with a live view, which may be that of a console of the same kernel. @param {Panel} panel @param {HTMLElement} host */
+function isMountedIn(panel, host) {
+  return host.querySelector(":scope > .af-live") !== null || panel.mounts.some((mount) => mount.host === host && !mount.isShown);
+}
+
+// Patches change the inside of live views only.
+const hostObserver = new MutationObserver((mutations) => {
+  if (mutations.every(({ target }) => /** @type {Element} */ (target).closest(".af-live"))) return;
+  /** @type {Set<Panel>} */
+  const changed = new Set([...panels.values()].filter(({ mounts }) => mounts.some((mount) => mount.isDetached)));
+  for (const host of outputHosts) {
+    const panel = panels.get(HOST_KEY.exec(host.className)?.[1] ?? "");
+    if (panel && !isMountedIn(panel, host)) changed.add(panel);
+  }
+  for (const panel of changed) panel.mountAll();
+});

@@ -1,0 +1,112 @@
+"""A plugin can be taken out: the rest of the package works without it, and does not know its nouns."""
+
+import ast
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import artifactflow_nb as af
+from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS
+
+PACKAGE = Path(af.__file__).parent
+
+WITHOUT_PLUGIN = """
+import importlib, pkgutil, sys
+from pathlib import Path
+import artifactflow_nb as af
+
+folder = Path(sys.argv[1])
+assert Path(af.__file__).is_relative_to(folder)
+for module in pkgutil.walk_packages(af.__path__, "artifactflow_nb."):
+    if module.name != "artifactflow_nb.__main__":
+        importlib.import_module(module.name)
+
+from artifactflow_nb.analysis.frames import all_frames, load_frame
+
+call = af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": "Text"})
+wb = af.Workbench(
+    model=af.ScriptedModel([call, "It is written."], chunk_chars=2), approvals={"create_artifact": "ask"},
+    data_dir=folder / "data", record=folder / "runs.jsonl", mode="record", interactive=False,
+)
+run = wb.ask("Write a note.").wait()
+run.approve().wait()
+assert run.response == "It is written."
+assert [event.type for event in run.events][-1] == "complete"
+assert wb.artifacts(run)["note"].content == "Text"
+assert all(load_frame(folder / "data/store.db", frame) is not None for frame in all_frames())
+assert run.verify().differences == ()
+with af.open_run(run.seal(folder / "run.afrun")) as sealed:
+    assert sealed.response == run.response
+assert "note" in wb.chat(run).saved_output()["text/html"].lower()
+wb.close()
+with af.Workbench(replay=folder / "runs.jsonl", interactive=False) as replay:
+    again = replay.ask("Write a note.").wait()
+    again.approve().wait()
+    assert again.response == run.response
+"""
+
+
+@pytest.mark.parametrize("name", BUILT_IN_PLUGINS)
+def test_package_works_without_a_plugin(name: str, tmp_path: Path) -> None:
+    """A copy without the folder of the plugin and its lines in the list asks, approves, records, replays and reads."""
+    copy = tmp_path / "artifactflow_nb"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(copy / "plugins" / name)
+    listing = copy / "plugins" / "__init__.py"
+    noun = name.removesuffix("s")
+    lines = listing.read_text(encoding="utf-8").splitlines(keepends=True)
+    listing.write_text("".join(line for line in lines if noun not in line.lower()), encoding="utf-8")
+    program = [sys.executable, "-c", WITHOUT_PLUGIN, str(tmp_path)]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+USERS = {
+    "projects": {
+        "analysis/plots/figures.py",  # plots the grades of the frame `evaluations`
+        "notebook/workbench.py",  # `ask(project=)` and `chat(project=)`
+        "plugins/__init__.py",  # the list
+        "server/api.py",  # the addresses below /projects
+        "server/bodies.py",
+        "server/lifecycle.py",
+    }
+}
+"""The files outside of a plugin that have its nouns in identifiers. No file may be added."""
+
+
+def identifiers(path: Path) -> set[str]:
+    """The names that a module defines, imports, reads or passes."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                names.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.alias(name=name):
+                names |= {*name.split(".")}
+    return names
+
+
+def words_of(name: str) -> set[str]:
+    """The words of an identifier, in lower case and in the singular."""
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
+    return {part.lower().removesuffix("s") for part in parts}
+
+
+@pytest.mark.parametrize("name", BUILT_IN_PLUGINS)
+def test_nouns_of_a_plugin_stay_in_its_folder(name: str) -> None:
+    """No file outside of the folder has the plugin's nouns in its identifiers, apart from those that are listed."""
+    nouns = importlib.import_module(f"artifactflow_nb.plugins.{name}").NOUNS
+    others = [path for path in PACKAGE.rglob("*.py") if not path.is_relative_to(PACKAGE / "plugins" / name)]
+    users = {
+        str(path.relative_to(PACKAGE))
+        for path in others
+        if any(nouns & words_of(identifier) for identifier in identifiers(path))
+    }
+    assert users == USERS[name]
