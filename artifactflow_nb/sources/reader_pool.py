@@ -87,7 +87,8 @@ class ReaderPool:
             if process is None:
                 _settle(waiting, None)
                 continue
-            timer = threading.Timer(FILE_TIMEOUT_S, process.kill)
+            too_long = threading.Event()
+            timer = threading.Timer(FILE_TIMEOUT_S, _kill, [process, too_long])
             timer.start()
             try:
                 _send(process.stdin, (file, self._known.get(file.uri)))
@@ -95,7 +96,7 @@ class ReaderPool:
             except Exception:  # noqa: BLE001 - a pickle that is cut off raises almost anything
                 self._end(process)
                 process = None
-                problem = "crashes pdfium" if timer.is_alive() else f"takes longer than {FILE_TIMEOUT_S:g} s"
+                problem = f"takes longer than {FILE_TIMEOUT_S:g} s" if too_long.is_set() else "crashes pdfium"
                 name = extractor_name(PDF)
                 rejected = RejectedFile(file, name, f"cannot be read: it {problem}", is_permanent=True)
                 _settle(waiting, None if self._is_closed else rejected)
@@ -135,6 +136,11 @@ class ReaderPool:
             pass
         with self._lock:
             self._processes.discard(process)
+
+
+def _kill(process: "subprocess.Popen[bytes]", too_long: threading.Event) -> None:
+    too_long.set()  # before the process ends, which is what the reading thread notices
+    process.kill()
 
 
 def _settle(waiting: "Future[ReadOutcome | None]", outcome: ReadOutcome | None) -> None:
