@@ -23,8 +23,8 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
-SCRIPTS = ("texts.js", "host.js", "focus.js", "code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "preview.js",
-           "approval.js", "question.js", "approval_group.js")  # fmt: skip
+SCRIPTS = ("texts.js", "host.js", "focus.js", "code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js",
+           "preview.js", "approval.js", "question.js", "approval_group.js")  # fmt: skip
 EXPORTS = "makeForm, makeApprovalControls, makeApprovalGroup, makeQuestionControls, KeyedTree"
 STAGE = """() => {
     window.sent = [];
