@@ -16,9 +16,8 @@ from artifactflow_nb.engine.flow_registry import load_graph_config
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import ArtifactFlowError, CassetteError, UsageError
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.plugins.projects.named_texts import load_shared_skills
 from artifactflow_nb.plugins.projects.project import ProjectTemplate
-from artifactflow_nb.plugins.projects.resources import load_shared_skills
-from artifactflow_nb.plugins.projects.rubrics import load_dimensions
 from artifactflow_nb.recording.cassette import Cassette
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders.")
@@ -68,7 +67,6 @@ READERS: dict[str, tuple[type[ArtifactFlowError], Callable[[Path, Path], object]
     "graph": (UsageError, lambda path, _: load_graph_config(path)),
     "graph_config": (UsageError, lambda path, tmp: open_workbench(tmp, graph_config=str(path))),
     "mcp": (UsageError, lambda path, tmp: open_workbench(tmp, mcp=str(path))),
-    "dimensions": (UsageError, lambda path, _: load_dimensions(path)),
 }
 
 

@@ -17,8 +17,8 @@ from artifactflow_nb.core.messages import ToolCall
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import ArtifactFlowError, StoreError, UsageError
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.plugins.projects.named_texts import Dimension, read_named_texts
 from artifactflow_nb.plugins.projects.project import ProjectTemplate
-from artifactflow_nb.plugins.projects.rubrics import load_dimensions
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json, to_json
 from artifactflow_nb.widgets.run.saved import saved_run
 
@@ -358,7 +358,7 @@ def test_every_path_refuses_an_unknown_user(workbench: OpenWorkbench) -> None:
         af.accept_cassette,
         af.trust_folder,
         ProjectTemplate.load,
-        load_dimensions,
+        lambda path: read_named_texts(path, Dimension),
         *(
             (lambda _path, name=name: Settings.load(**{name: path}))
             for name in ("data_dir", "record", "replay", "graph_config", "mcp")

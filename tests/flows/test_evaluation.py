@@ -15,18 +15,16 @@ from support.hostile_texts import HOSTILE
 from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
+from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.plugins.projects.grades import Grade, validate_quotes
 from artifactflow_nb.plugins.projects.handle import Project
-from artifactflow_nb.plugins.projects.rubrics import (
-    DIMENSION_RESOURCE,
-    GRADE_RESOURCE,
+from artifactflow_nb.plugins.projects.named_texts import (
     Dimension,
-    Grade,
-    load_dimensions,
     merge_dimensions,
     packaged_dimensions,
-    validate_quotes,
+    read_named_texts,
 )
 from artifactflow_nb.store.artifacts import USER, Authorship
 
@@ -228,7 +226,7 @@ def test_deleted_block_is_not_evaluated(workbench: OpenWorkbench) -> None:
     deleted = project["Text"]
     deleted.delete()
     for block in ("", deleted):
-        with pytest.raises(af.UsageError, match="There is no block .* to evaluate. There are: More, Empty."):
+        with pytest.raises(af.UsageError, match="There is no block ''. There are: More, Empty."):
             project.evaluate(block)
     assert len(wb.runs()) == 0
 
@@ -254,39 +252,44 @@ def test_invalid_evaluation_is_reported_to_the_composer(workbench: OpenWorkbench
 
 
 def test_project_dimensions_override_packaged_ones(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """A file adds dimensions and replaces packaged ones; the graders get their prompts."""
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(
-        "clarity: {description: Ours., prompt: Count the words.}\ntone: {description: T., prompt: Hear it.}\n"
-    )
+    """The files of a folder add dimensions and replace packaged ones; the graders get their prompts."""
+    (tmp_path / "a.md").write_text("---\nname: clarity\ndescription: Ours.\n---\nCount the words.\n")
+    (tmp_path / "b.md").write_text("---\nname: tone\ndescription: T.\n---\nHear it.\n")
     wb, project = open_judged(workbench, Graders())
-    names = [dimension.name for dimension in project.dimensions.load(mine)]
+    names = [dimension.name for dimension in project.dimensions.load(tmp_path)]
     assert names == [*(dimension.name for dimension in packaged_dimensions()), "tone"]
     project.evaluate(["Text"], ["clarity", "tone"]).wait()
     requests = {"Count the words." in prompt for prompt in prompts(wb, "You judge one block")}
     assert requests == {True, False}
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(af.UsageError, match="has no Markdown files. Pass a file, or a folder with files"):
+        project.dimensions.load(tmp_path / "empty")
     assert project.dimensions.remove("clarity")[0].prompt == packaged_dimensions()[0].prompt
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "- a", "clarity: x", "clarity: {description: x}", "a: {description: x, prompt: ''}", "a: [", "[" * 3000],
+    [
+        *("", "- a", "---\nname: a\n---\nText.", "---\nname: a\ndescription: x\n---\n", "---\nname: [\n---\nText."),
+        f"---\n{'[' * 3000}\n---\nText.",
+    ],
 )
-def test_invalid_dimensions_file_is_rejected(tmp_path: Path, text: str) -> None:
+def test_invalid_dimension_file_is_rejected(tmp_path: Path, text: str) -> None:
     """The error names the file."""
-    path = tmp_path / "mine.yaml"
+    path = tmp_path / "mine.md"
     path.write_text(text)
-    with pytest.raises(af.UsageError, match=r"mine\.yaml|dimension 'a'"):
-        load_dimensions(path)
+    with pytest.raises(af.UsageError, match=r"mine\.md"):
+        read_named_texts(path, Dimension)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_grade_texts_are_stored_verbatim(text: str) -> None:
     """An artifact returns any advice and quotes unchanged, and quotes must be in the text."""
     found = Grade("text", 1, "clarity", "", 5, validate_quotes(f"Before {text} behind", [f"Before {text}"]), text)
-    assert GRADE_RESOURCE.read(GRADE_RESOURCE.write(found)) == found
+    stored = json.loads(found.format())
+    assert (stored["advice"], stored["evidence"]) == (storable_text(text), [storable_text(f"Before {text}").strip()])
     entry = Dimension("x", "X.", f"x{text}")
-    assert DIMENSION_RESOURCE.read(DIMENSION_RESOURCE.write(entry)) == entry
+    assert Dimension.parse(entry.format()) == entry
     with pytest.raises(af.UsageError, match="is not in the text"):
         validate_quotes(text, [f"{text} and more"])
 

@@ -10,7 +10,7 @@ from support.replies import by_agent, call
 
 import artifactflow_nb as af
 from artifactflow_nb.plugins.projects.handle import Project
-from artifactflow_nb.plugins.projects.resources import PERSONA_RESOURCE, Persona
+from artifactflow_nb.plugins.projects.named_texts import Persona
 
 ANN = {"name": "Ann", "description": "A nurse.", "knows": "The ward.", "wants": "A checklist."}
 
@@ -68,7 +68,7 @@ def test_changing_a_persons_persona_needs_approval(workbench: OpenWorkbench) -> 
     wb, project = with_turns(workbench, update, update.replace("Less", "More"), "Done.")
     project.personas.add("Ann", "A nurse.")
     run = wb.ask("Less.", project=project).wait()
-    assert '+  "wants": "Less."' in run.pending[0].preview
+    assert "+wants: Less." in run.pending[0].preview
     run.approve().wait()
     assert (run.status, project.personas[0].wants) == ("completed", "More.")
 
@@ -98,7 +98,7 @@ def test_invalid_persona_call_is_reported_to_the_composer(workbench: OpenWorkben
     assert "There is a persona 'Ann' already" in duplicate
     assert "There is no persona 'Bob'. There are: Ann." in unknown
     assert "Name it in persona_data." in nothing
-    assert "The persona 'Bob' is incomplete: it also needs description, knows, wants." in wordless
+    assert "The persona 'Bob' is incomplete: it also needs description." in wordless
 
 
 def test_writers_task_has_the_personas(workbench: OpenWorkbench) -> None:
@@ -147,4 +147,4 @@ def test_personas_are_managed_by_code(workbench: OpenWorkbench) -> None:
 def test_persona_texts_are_stored_verbatim(text: str) -> None:
     """An artifact returns any persona unchanged."""
     persona = Persona("x" + text[:60], f"x{text[:1_900]}", text[:2_000], "\ud800")
-    assert PERSONA_RESOURCE.read(PERSONA_RESOURCE.write(persona)) == persona
+    assert Persona.parse(persona.format()) == persona

@@ -11,14 +11,10 @@ from support.hostile_texts import HOSTILE
 from support.replies import call
 
 import artifactflow_nb as af
-from artifactflow_nb.plugins.projects.resources import (
-    MAX_SKILL_CHARS,
-    SKILL_RESOURCE,
+from artifactflow_nb.plugins.projects.named_texts import (
     Skill,
-    format_skill,
     load_shared_skills,
     merge_skills,
-    parse_skill,
     referenced_skills,
 )
 
@@ -125,7 +121,7 @@ def test_project_skill_takes_precedence_over_shared_skill(workbench: OpenWorkben
     skills = project.skills.add("Formal", "Ours.", "Some jokes.").add("mine", "Mine.", "Mine.")
     assert [skill.instructions for skill in skills] == ["Some jokes.", "Mine."]
     assert skills.share("mine") == folder / "mine.md"
-    assert parse_skill((folder / "mine.md").read_text(encoding="utf-8")) == Skill("mine", "Mine.", "Mine.")
+    assert Skill.parse((folder / "mine.md").read_text(encoding="utf-8")) == Skill("mine", "Mine.", "Mine.")
     assert skills.share("mine").exists()
     (folder / "mine.md").write_text(FILE, encoding="utf-8")
     with pytest.raises(af.UsageError, match="exists with another text"):
@@ -153,7 +149,7 @@ def test_invalid_skill_file_is_reported_with_its_path(workbench: OpenWorkbench) 
         "---\n- x\n---\nText.",
         "---\nname: {\n---\nText.",
         f"---\n{'[' * 3_000}\n---\nText.",
-        f"---\nname: x\ndescription: x\n---\n{'x' * (MAX_SKILL_CHARS + 1)}",
+        f"---\nname: x\ndescription: x\n---\n{'x' * (20_001)}",
         f"---\nname: x\ndescription: {'x' * 301}\n---\nText.",
         "---\nname: !!python/object/apply:os.system ['true']\ndescription: x\n---\nText.",
     ],
@@ -161,16 +157,14 @@ def test_invalid_skill_file_is_reported_with_its_path(workbench: OpenWorkbench) 
 def test_invalid_skill_is_rejected(text: str) -> None:
     """Any text raises a clear `UsageError` or is a skill."""
     with pytest.raises(af.UsageError):
-        parse_skill(text)
+        Skill.parse(text)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_skill_texts_are_stored_verbatim(text: str) -> None:
     """Formatting and parsing a skill returns the same skill."""
     skill = Skill("x", f"x {text}"[:300], f"---\n{text}\n---")
-    assert SKILL_RESOURCE.read(SKILL_RESOURCE.write(skill)) == Skill(
-        "x", skill.description, skill.instructions.replace("\r\n", "\n")
-    )
+    assert Skill.parse(skill.format()) == Skill("x", skill.description, skill.instructions.replace("\r\n", "\n"))
 
 
 def test_longest_skill_name_wins() -> None:
@@ -188,6 +182,6 @@ def test_duplicate_shared_skill_is_rejected(tmp_path: Path) -> None:
     """The error names the second file; a missing folder has no skills."""
     assert load_shared_skills(tmp_path / "none") == {}
     for name in ("one", "two"):
-        (tmp_path / f"{name}.md").write_text(format_skill(Skill("x", "X.", "X.")), encoding="utf-8")
+        (tmp_path / f"{name}.md").write_text(Skill("x", "X.", "X.").format(), encoding="utf-8")
     with pytest.raises(af.UsageError, match=r"two\.md cannot be used: another file of the folder has the name 'x'"):
         load_shared_skills(tmp_path)

@@ -26,8 +26,8 @@ from artifactflow_nb.notebook.run import Markdown
 from artifactflow_nb.notebook.sealed_run import SealedRun
 from artifactflow_nb.plugins.projects.block import BlockHandle, Blocks
 from artifactflow_nb.plugins.projects.handle import Project
+from artifactflow_nb.plugins.projects.named_text_lists import Dimensions, Personas, Skills
 from artifactflow_nb.plugins.projects.project import PhaseChange
-from artifactflow_nb.plugins.projects.resource_lists import Dimensions, Personas, Skills
 from artifactflow_nb.sources.changes import SourceChange
 from artifactflow_nb.sources.values import IndexingResult
 from artifactflow_nb.sources.vector_search import EmbeddingForecast

@@ -11,9 +11,9 @@ from artifactflow_nb.engine.plugin import Plugin
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.plugins.projects.frames import BLOCKS, EVALUATIONS, PROJECT_RUNS
+from artifactflow_nb.plugins.projects.named_text_store import NamedTextStore
+from artifactflow_nb.plugins.projects.named_texts import SKILLS_SETTING
 from artifactflow_nb.plugins.projects.project import DELEGATES, TEXTS, packaged_templates, project_conversation_id
-from artifactflow_nb.plugins.projects.resource_store import ResourceStore
-from artifactflow_nb.plugins.projects.resources import SKILLS_SETTING
 from artifactflow_nb.plugins.projects.store import (
     BLOCK_JOBS,
     BlockJobStore,
@@ -27,7 +27,7 @@ from artifactflow_nb.store.database import read_store
 if TYPE_CHECKING:
     from artifactflow_nb.engine.engine import Engine
 
-NOUNS = frozenset({"project", "persona", "rubric", "grade", "skill"})
+NOUNS = frozenset({"project", "persona", "grade", "skill"})
 """Words that no identifier outside of this folder has; `tests/package/test_plugins.py` checks it."""
 
 
@@ -41,7 +41,7 @@ def _services(engine: "Engine") -> Mapping[type, Any]:
     return {
         ProjectStore: ProjectStore(engine.database, engine.artifacts, engine.mask),
         BlockJobStore: BlockJobStore(engine.database),
-        ResourceStore: ResourceStore(engine.database, engine.artifacts, engine.mask),
+        NamedTextStore: NamedTextStore(engine.database, engine.artifacts, engine.mask),
     }
 
 

@@ -10,9 +10,8 @@ from artifactflow_nb.core.text.chinese import UNSPACED
 from artifactflow_nb.core.text.format import clip, count, with_context
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.base import LocalModel, ModelContext, ModelDelta, ModelEvent, ModelReply, ModelRequest
+from artifactflow_nb.plugins.projects.named_texts import Dimension, Persona, Skill
 from artifactflow_nb.plugins.projects.project import EVALUATE_TOOL, GENERATE_TOOL, RESEARCH_TOOL, ProjectInfo
-from artifactflow_nb.plugins.projects.resources import Persona, Skill
-from artifactflow_nb.plugins.projects.rubrics import Dimension
 from artifactflow_nb.plugins.projects.tree import PATH_SEPARATOR, Block, BlockTree, fold_name, normalize_path
 
 INTENT = "intent"

@@ -9,8 +9,7 @@ The evaluator needs no language model; its calls run in parallel. A grade is sto
 the version of the graded block. Its evidence must be in the text.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -26,30 +25,20 @@ from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.plugins.projects.access import CATEGORY, job_tool
 from artifactflow_nb.plugins.projects.agents import EVALUATOR, GRADER, grader_task
+from artifactflow_nb.plugins.projects.grades import MAX_SCORE, MIN_SCORE, EvaluationTask, Grade, validate_quotes
+from artifactflow_nb.plugins.projects.named_text_store import NamedTextStore
+from artifactflow_nb.plugins.projects.named_texts import Dimension, Persona, merge_dimensions
 from artifactflow_nb.plugins.projects.project import EVALUATE_TOOL, GRADE_FIELD_TOOL
 from artifactflow_nb.plugins.projects.research import (
     find_text_block,
     job_authorship,
     publish_versions,
     run_project,
-    run_resources,
+    run_texts,
     run_tree,
     start_block_job,
 )
-from artifactflow_nb.plugins.projects.resource_store import ResourceStore
-from artifactflow_nb.plugins.projects.resources import PERSONA_RESOURCE, Persona, find_named
-from artifactflow_nb.plugins.projects.rubrics import (
-    DIMENSION_RESOURCE,
-    GRADE_RESOURCE,
-    MAX_SCORE,
-    MIN_SCORE,
-    Dimension,
-    Grade,
-    merge_dimensions,
-    validate_quotes,
-)
 from artifactflow_nb.plugins.projects.store import BlockJob, BlockJobStore
-from artifactflow_nb.plugins.projects.tree import Block, BlockTree
 from artifactflow_nb.store.calls import StoredCall
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolParams, ToolPermission
 
@@ -125,42 +114,21 @@ grade = Tool(
 # --- the evaluator ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationTask:
-    """The blocks, dimensions and persona of an evaluation."""
-
-    tree: BlockTree
-    blocks: tuple[Block, ...]
-    dimensions: tuple[Dimension, ...]
-    persona: Persona | None
-
-
-async def load_evaluation_task(ctx: RunContext, args: RunEvaluation) -> EvaluationTask:
-    """Resolve the names in a call; `UsageError` for an unknown name, an empty block and too many grades."""
-    tree = await run_tree(ctx)
-    keys = dict.fromkeys(key for name in args.target_fields for key in tree.text_ids(tree.find(name).block_id))
-    blocks = tuple(tree[key] for key in keys)
-    if empty := [block.name for block in blocks if not block.sha256]:
-        raise UsageError(f"These blocks have no text to evaluate yet: {', '.join(empty)}. Write them first.")
-    if not blocks:
-        raise UsageError("No block is named. Name at least one block that has a text.")
-    known = merge_dimensions(await run_resources(ctx, DIMENSION_RESOURCE))
-    found = (find_named(known, name, DIMENSION_RESOURCE.noun) for name in args.eval_dimensions)
-    dimensions = tuple(dict.fromkeys(found)) or known
-    if len(blocks) * len(dimensions) > MAX_GRADES:
-        size = f"{count(len(blocks), 'block')} by {count(len(dimensions), 'dimension')}"
+async def load_evaluation_task(
+    ctx: RunContext, blocks: Sequence[str], dimensions: Sequence[str], persona: str
+) -> EvaluationTask:
+    """Resolve the names in a call; errors as for `EvaluationTask.resolve`, and `UsageError` for too many grades."""
+    known = merge_dimensions(await run_texts(ctx, Dimension)), await run_texts(ctx, Persona)
+    task = EvaluationTask.resolve(await run_tree(ctx), blocks, dimensions, persona, known)
+    if len(task.blocks) * len(task.dimensions) > MAX_GRADES:
+        size = f"{count(len(task.blocks), 'block')} by {count(len(task.dimensions), 'dimension')}"
         raise UsageError(f"{size} need more than {MAX_GRADES} grades. Name fewer blocks, or fewer dimensions.")
-    return EvaluationTask(tree, blocks, dimensions, await _find_persona(ctx, args.persona))
-
-
-async def _find_persona(ctx: RunContext, name: str) -> Persona | None:
-    """Find a persona by name; None for an empty name."""
-    return find_named(await run_resources(ctx, PERSONA_RESOURCE), name, PERSONA_RESOURCE.noun) if name else None
+    return task
 
 
 async def start_evaluating(ctx: RunContext, _state: AgentState, key: str, args: RunEvaluation) -> BlockJob:
     """Store the job of a call of `run_evaluation`."""
-    work = await load_evaluation_task(ctx, args)
+    work = await load_evaluation_task(ctx, args.target_fields, args.eval_dimensions, args.persona)
     blocks = ", ".join(work.tree.path(block.block_id) for block in work.blocks)
     task = f"Have these blocks graded: {blocks}. Dimensions: {', '.join(d.name for d in work.dimensions)}."
     return await start_block_job(ctx, key, EVALUATOR.name, task)
@@ -183,7 +151,7 @@ async def next_evaluator_calls(ctx: RunContext, job_id: str) -> NextCalls:
     call, requests = await ctx.services.calls.call(job_id), await ctx.services.approvals.decisions([job_id])
     params = RunEvaluation.model_validate(run_evaluation.bind(effective_params(call, requests.get(job_id))))
     try:
-        work = await load_evaluation_task(ctx, params)
+        work = await load_evaluation_task(ctx, params.target_fields, params.eval_dimensions, params.persona)
     except UsageError as error:
         raise ToolError(str(error)) from None
     view = {"persona": work.persona.name} if work.persona is not None else {}
@@ -211,13 +179,9 @@ async def start_grading(ctx: RunContext, _state: AgentState, key: str, args: Gra
     """Store the job of a call of `grade_field`."""
     info, tree = await run_project(ctx)
     block = find_text_block(tree, args.field_name)
-    if not block.sha256:
-        raise ToolError(f"{block.name!r} has no text to evaluate.")
-    dimensions = merge_dimensions(await run_resources(ctx, DIMENSION_RESOURCE))
-    dimension = find_named(dimensions, args.eval_dimension, DIMENSION_RESOURCE.noun)
-    persona = await _find_persona(ctx, args.persona)
-    personas = await run_resources(ctx, PERSONA_RESOURCE) if persona is None else (persona,)
-    task = grader_task(info, tree, block, dimension, personas, is_view=persona is not None)
+    work = await load_evaluation_task(ctx, [args.field_name], [args.eval_dimension], args.persona)
+    personas = await run_texts(ctx, Persona) if work.persona is None else (work.persona,)
+    task = grader_task(info, tree, block, work.dimensions[0], personas, is_view=work.persona is not None)
     return await start_block_job(ctx, key, GRADER.name, task, block, tree.basis(block.block_id))
 
 
@@ -239,7 +203,7 @@ async def finish_grading(ctx: RunContext, job: BlockJob, args: GradeField, text:
         verdict.advice.strip(),
     )
     authorship = job_authorship(ctx, job.job_id, job.agent, EVALUATE_TOOL)
-    written = await ctx.services.service(ResourceStore).put(authorship, GRADE_RESOURCE, stored)
+    written = await ctx.services.service(NamedTextStore).put(authorship, stored)
     publish_versions(ctx, job.job_id, job.agent, written)
     message = f"{pair}: {verdict.score} of 10. {verdict.advice}".rstrip()
     return ToolResult(success=True, data=message, metadata={"agent": job.agent, "block_id": job.block_id})

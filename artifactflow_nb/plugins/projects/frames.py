@@ -20,8 +20,8 @@ from typing import Any
 from artifactflow_nb.analysis.frames.runs import RUN_TABLES, RUNS
 from artifactflow_nb.core.runs import WORK_SETTING
 from artifactflow_nb.errors import NotFound, UsageError, brief
+from artifactflow_nb.plugins.projects.grades import Grade
 from artifactflow_nb.plugins.projects.project import PROJECT_ID, PROJECT_MEDIA_TYPE, ProjectInfo
-from artifactflow_nb.plugins.projects.rubrics import GRADE_MEDIA_TYPE
 from artifactflow_nb.plugins.projects.store import block_payloads, list_projects
 from artifactflow_nb.store.encoding import to_json
 from artifactflow_nb.store.frames import (
@@ -195,7 +195,7 @@ EVALUATIONS = Frame(
     ),
     f"""
     (SELECT * FROM main.artifact_versions
-    WHERE content_type = '{GRADE_MEDIA_TYPE}' AND tool_call_id IS NOT NULL
+    WHERE content_type = '{Grade.media_type}' AND tool_call_id IS NOT NULL
         AND json_type({_GRADE_JSON}, '$.score') = 'integer'
         AND json_type({_GRADE_JSON}, '$.block_version') = 'integer') AS v
     LEFT JOIN main.tool_calls AS asked ON asked.tool_call_id = v.tool_call_id
@@ -282,7 +282,7 @@ PROJECT_RUNS = Frame(
         SELECT run_id,
             count(DISTINCT artifact_id) FILTER (WHERE metadata_json IS NOT NULL) AS n_blocks,
             count(metadata_json) AS n_block_versions,
-            count(*) FILTER (WHERE content_type = '{GRADE_MEDIA_TYPE}' AND tool_call_id IS NOT NULL) AS n_grades
+            count(*) FILTER (WHERE content_type = '{Grade.media_type}' AND tool_call_id IS NOT NULL) AS n_grades
         FROM main.artifact_versions {SCOPE_CONDITION} GROUP BY run_id
     ) AS b USING (run_id)
     """,  # noqa: S608 - constants only

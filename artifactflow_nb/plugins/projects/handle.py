@@ -22,6 +22,10 @@ from artifactflow_nb.plugins.projects import edits as block_edits
 from artifactflow_nb.plugins.projects.block import BlockHandle, Blocks, resolve_block_id
 from artifactflow_nb.plugins.projects.document import project_document
 from artifactflow_nb.plugins.projects.edits import BlockEdit, BlockPosition, NewBlock
+from artifactflow_nb.plugins.projects.grades import EvaluationTask
+from artifactflow_nb.plugins.projects.named_text_lists import Dimensions, Personas, Skills
+from artifactflow_nb.plugins.projects.named_text_store import NamedTextStore
+from artifactflow_nb.plugins.projects.named_texts import SKILLS_FOLDER
 from artifactflow_nb.plugins.projects.project import (
     COMPOSE,
     PhaseChange,
@@ -29,9 +33,6 @@ from artifactflow_nb.plugins.projects.project import (
     project_conversation_id,
     validate_project_name,
 )
-from artifactflow_nb.plugins.projects.resource_lists import Dimensions, Personas, Skills, evaluation_params
-from artifactflow_nb.plugins.projects.resource_store import ResourceStore
-from artifactflow_nb.plugins.projects.resources import SKILLS_FOLDER
 from artifactflow_nb.plugins.projects.schedule import writing_request
 from artifactflow_nb.plugins.projects.store import ProjectStore, load_project, load_project_info
 from artifactflow_nb.plugins.projects.tree import Block, BlockTree
@@ -207,11 +208,11 @@ class Project(ExportMixin, CardMixin):
         """Apply a manual edit, and return the versions that it wrote."""
         return self._thread.call(self._thread.engine.service(ProjectStore).change(self._authorship(reason), edit))
 
-    def write_resources(
-        self, work: Callable[[ResourceStore, Authorship], Coroutine[Any, Any, list[Artifact]]], reason: str
+    def write_texts(
+        self, work: Callable[[NamedTextStore, Authorship], Coroutine[Any, Any, list[Artifact]]], reason: str
     ) -> list[Artifact]:
-        """Apply a manual change of the resources, and return the versions that it wrote."""
-        return self._thread.call(work(self._thread.engine.service(ResourceStore), self._authorship(reason)))
+        """Apply a manual change of the named texts, and return the versions that it wrote."""
+        return self._thread.call(work(self._thread.engine.service(NamedTextStore), self._authorship(reason)))
 
     def _authorship(self, reason: str) -> Authorship:
         return Authorship(self.conversation_id, self.branch.message_id, USER, reason=reason)
@@ -280,8 +281,16 @@ class Project(ExportMixin, CardMixin):
         tree = self.tree
         selected = [blocks] if isinstance(blocks, str | BlockHandle) else blocks
         names = [dimensions] if isinstance(dimensions, str) else dimensions
-        params = evaluation_params(self, [resolve_block_id(tree, block) for block in selected], names, persona)
-        return self._start({"evaluate": params}, f"Judge: {', '.join(params['target_fields'])}.", budget, model)
+        wanted = [tree.path(resolve_block_id(tree, block)) for block in selected]
+        targets = wanted or [tree.path(block.block_id) for block in tree if block.sha256]
+        known = tuple(self.dimensions), tuple(self.personas)
+        task = EvaluationTask.resolve(tree, targets, names, persona, known)
+        params: dict[str, Any] = {"target_fields": targets}
+        if names:
+            params["eval_dimensions"] = [dimension.name for dimension in task.dimensions]
+        if task.persona is not None:
+            params["persona"] = task.persona.name
+        return self._start({"evaluate": params}, f"Judge: {', '.join(targets)}.", budget, model)
 
     def _start(self, work: Mapping[str, Any], question: str, budget: BudgetLike, model: str | None) -> Run:
         controller = self._thread.engine.controller

@@ -28,9 +28,9 @@ from artifactflow_nb.plugins.projects.access import (
 )
 from artifactflow_nb.plugins.projects.agents import OUTLINER, outliner_task
 from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock, add_block, configure_block
+from artifactflow_nb.plugins.projects.named_texts import Persona
 from artifactflow_nb.plugins.projects.project import OUTLINE_TOOL
-from artifactflow_nb.plugins.projects.research import find_skills, run_project, run_resources, start_block_job
-from artifactflow_nb.plugins.projects.resources import PERSONA_RESOURCE
+from artifactflow_nb.plugins.projects.research import find_skills, run_project, run_texts, start_block_job
 from artifactflow_nb.plugins.projects.store import BlockJob, ProjectStore
 from artifactflow_nb.plugins.projects.tree import Block, BlockTree, fold_name
 from artifactflow_nb.tools.artifacts import call_authorship
@@ -232,7 +232,7 @@ async def start_outlining(ctx: RunContext, _state: AgentState, key: str, args: G
     """Store the job of a call of `generate_outline`."""
     info, tree = await run_project(ctx)
     skills = await find_skills(ctx, args.style, args.additional_instructions)
-    personas = await run_resources(ctx, PERSONA_RESOURCE)
+    personas = await run_texts(ctx, Persona)
     task = outliner_task(info, tree, args.style, args.additional_instructions, personas, skills)
     return await start_block_job(ctx, key, OUTLINER.name, task)
 

@@ -28,6 +28,15 @@ from artifactflow_nb.plugins.projects.access import (
 )
 from artifactflow_nb.plugins.projects.agents import research_question
 from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock
+from artifactflow_nb.plugins.projects.named_text_store import NamedTextStore
+from artifactflow_nb.plugins.projects.named_texts import (
+    SKILLS_SETTING,
+    NamedText,
+    Persona,
+    Skill,
+    merge_skills,
+    referenced_skills,
+)
 from artifactflow_nb.plugins.projects.project import (
     GENERATE_TOOL,
     JOB_TOOLS,
@@ -35,18 +44,6 @@ from artifactflow_nb.plugins.projects.project import (
     OUTLINE_TOOL,
     RESEARCH_TOOL,
     ProjectInfo,
-)
-from artifactflow_nb.plugins.projects.resource_store import ResourceStore
-from artifactflow_nb.plugins.projects.resources import (
-    PERSONA_RESOURCE,
-    SKILL_RESOURCE,
-    SKILLS_SETTING,
-    NamedValue,
-    ResourceType,
-    Skill,
-    merge_skills,
-    referenced_skills,
-    resource_values,
 )
 from artifactflow_nb.plugins.projects.store import BlockJob, BlockJobStore, ProjectStore
 from artifactflow_nb.plugins.projects.tree import Block, BlockTree
@@ -57,7 +54,7 @@ from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.store.runs import COMPLETED, StoredRun
 from artifactflow_nb.tools.base import ToolParams
 
-V = TypeVar("V", bound=NamedValue)
+T = TypeVar("T", bound=NamedText)
 
 StartJob = Callable[[RunContext, AgentState, str, Any], Awaitable[BlockJob]]
 """Stores the job of a call. Arguments: the run, the state of the calling loop, the call's id and its parameters."""
@@ -123,17 +120,14 @@ async def run_tree(ctx: RunContext) -> BlockTree:
     return await ctx.services.service(ProjectStore).tree(ctx.run.conversation_id, ctx.run.message_id)
 
 
-async def run_resources(ctx: RunContext, resource_type: ResourceType[V]) -> tuple[V, ...]:
-    """Return the project's resources of one type on the run's branch."""
-    run = ctx.run
-    return resource_values(
-        await ctx.services.service(ResourceStore).list_resources(run.conversation_id, run.message_id, resource_type)
-    )
+async def run_texts(ctx: RunContext, kind: type[T]) -> tuple[T, ...]:
+    """Return the project's named texts of a kind on the run's branch."""
+    return await ctx.services.service(NamedTextStore).texts(ctx.run.conversation_id, ctx.run.message_id, kind)
 
 
 async def run_skills(ctx: RunContext) -> tuple[Skill, ...]:
     """Return the project's skills, and those that were shared when the run started."""
-    return merge_skills(await run_resources(ctx, SKILL_RESOURCE), ctx.run.settings.get(SKILLS_SETTING, {}))
+    return merge_skills(await run_texts(ctx, Skill), ctx.run.settings.get(SKILLS_SETTING, {}))
 
 
 async def find_skills(ctx: RunContext, *texts: str) -> tuple[Skill, ...]:
@@ -257,7 +251,7 @@ async def run_research_call(ctx: RunContext, state: AgentState, key: str, args: 
                 check_ready(tree, block)
                 needs = [tree[need] for need in tree.dependencies(block.block_id) if need in tree]
                 needs = [need for need in needs if need.writer != RESEARCH]
-            personas = await run_resources(ctx, PERSONA_RESOURCE) if query.research_type == "consumer" else ()
+            personas = await run_texts(ctx, Persona) if query.research_type == "consumer" else ()
             question = research_question(info, tree, query.query, query.research_type, personas, needs)
             run = await begin_subrun(ctx, key, question, RESEARCH, await remaining_for_subrun(ctx))
     except UsageError as error:

@@ -56,6 +56,17 @@ from artifactflow_nb.plugins.projects.evaluation import (
     start_evaluating,
     start_grading,
 )
+from artifactflow_nb.plugins.projects.named_text_store import NamedTextStore
+from artifactflow_nb.plugins.projects.named_text_tools import NAMED_TEXT_TOOLS, SharedSkills
+from artifactflow_nb.plugins.projects.named_texts import (
+    SKILLS_FOLDER,
+    SKILLS_SETTING,
+    Persona,
+    Skill,
+    load_shared_skills,
+    merge_skills,
+    referenced_skills,
+)
 from artifactflow_nb.plugins.projects.outline import (
     OUTLINER_TOOLS,
     PROPOSE_OUTLINE_TOOL,
@@ -81,21 +92,9 @@ from artifactflow_nb.plugins.projects.research import (
     block_job_delegate,
     run_project,
     run_research_call,
-    run_resources,
     run_skills,
+    run_texts,
     target_id,
-)
-from artifactflow_nb.plugins.projects.resource_store import ResourceStore
-from artifactflow_nb.plugins.projects.resource_tools import RESOURCE_TOOLS, SharedSkills
-from artifactflow_nb.plugins.projects.resources import (
-    PERSONA_RESOURCE,
-    SKILL_RESOURCE,
-    SKILLS_FOLDER,
-    SKILLS_SETTING,
-    load_shared_skills,
-    merge_skills,
-    referenced_skills,
-    resource_values,
 )
 from artifactflow_nb.plugins.projects.schedule import BlockResult, schedule_writing
 from artifactflow_nb.plugins.projects.store import BlockJob, BlockJobStore, ProjectStore
@@ -182,7 +181,7 @@ async def _prompt_context(ctx: RunContext, agent: str, job_id: str) -> PromptCon
         info,
         tree,
         referenced_blocks(tree, ctx.run.question, strict=False),
-        await run_resources(ctx, PERSONA_RESOURCE),
+        await run_texts(ctx, Persona),
         skills,
         referenced_skills(ctx.run.question, skills, strict=False),
     )
@@ -239,8 +238,8 @@ async def _check_question(services: Services, question: FlowQuestion) -> Mapping
         shared = question.recorded.get(SKILLS_SETTING, {})
     text = question.text if question.work is None else ""
     referenced_blocks(await services.service(ProjectStore).tree(conversation_id, parent_id), text)
-    own = await services.service(ResourceStore).list_resources(conversation_id, parent_id, SKILL_RESOURCE)
-    referenced_skills(text, merge_skills(resource_values(own), shared))
+    own = await services.service(NamedTextStore).texts(conversation_id, parent_id, Skill)
+    referenced_skills(text, merge_skills(own, shared))
     return {SKILLS_SETTING: shared} if shared else {}
 
 
@@ -256,7 +255,7 @@ COMPOSE_FLOW = FlowSpec(
         FlowAgent(EVALUATOR, GeneratorAgent, tools=(grade_field,)),
         FlowAgent(GENERATOR, GeneratorAgent, tools=GENERATOR_TOOLS),
     ),
-    tools=(*TEXT_TOOLS, *STRUCTURE_TOOLS, generate_outline, *RESEARCH_TOOLS, *RESOURCE_TOOLS, run_evaluation),
+    tools=(*TEXT_TOOLS, *STRUCTURE_TOOLS, generate_outline, *RESEARCH_TOOLS, *NAMED_TEXT_TOOLS, run_evaluation),
     # The generator carries out a run that writes or grades blocks without a conversation.
     main_agent=lambda run: (GENERATOR if WORK_SETTING in run.settings else COMPOSER).name,
     prompt_context=_prompt_context,

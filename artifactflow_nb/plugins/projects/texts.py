@@ -30,6 +30,7 @@ from artifactflow_nb.plugins.projects.access import (
 )
 from artifactflow_nb.plugins.projects.agents import EDITOR, WRITER, editor_task, writer_task
 from artifactflow_nb.plugins.projects.edits import write_block
+from artifactflow_nb.plugins.projects.named_texts import Persona
 from artifactflow_nb.plugins.projects.project import GENERATE_TOOL, MODIFY_TOOL, REVIEW_TOOL
 from artifactflow_nb.plugins.projects.research import (
     check_ready,
@@ -38,12 +39,11 @@ from artifactflow_nb.plugins.projects.research import (
     job_authorship,
     publish_versions,
     run_project,
-    run_resources,
+    run_texts,
     run_tree,
     start_block_job,
     wait_until_ready,
 )
-from artifactflow_nb.plugins.projects.resources import PERSONA_RESOURCE
 from artifactflow_nb.plugins.projects.store import BlockJob, BlockJobStore, ProjectStore, block_from_version
 from artifactflow_nb.plugins.projects.tree import Block, BlockTree
 from artifactflow_nb.store.approvals import ApprovalStore
@@ -120,7 +120,7 @@ async def start_writing(ctx: RunContext, state: AgentState, key: str, args: Gene
     check_ready(tree, block)
     info, _ = await run_project(ctx)
     skills = await find_skills(ctx, block.prompt, args.style_hint)
-    task = writer_task(info, tree, block, args.style_hint, await run_resources(ctx, PERSONA_RESOURCE), skills)
+    task = writer_task(info, tree, block, args.style_hint, await run_texts(ctx, Persona), skills)
     return await start_block_job(ctx, key, WRITER.name, task, block, tree.basis(block.block_id))
 
 

@@ -13,8 +13,8 @@ import pytest
 from artifactflow_nb.analysis import frames
 from artifactflow_nb.analysis.frames.reading import open_store
 from artifactflow_nb.core.plan import PLAN_MEDIA_TYPE, Plan, PlanStep
+from artifactflow_nb.plugins.projects.grades import Grade
 from artifactflow_nb.plugins.projects.project import PROJECT_ID, PROJECT_MEDIA_TYPE, ProjectInfo, ProjectTemplate
-from artifactflow_nb.plugins.projects.rubrics import GRADE_MEDIA_TYPE, GRADE_RESOURCE, Grade
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import insert
 from artifactflow_nb.store.frames import bind_filters
@@ -61,7 +61,7 @@ def add_run(db: Any, number: int) -> None:
     insert(db, "artifact_versions", {"artifact_id": "a", **of_run, **texts, **counts})
     plan = {"content_type": PLAN_MEDIA_TYPE, "content": Plan(key, "x", (PlanStep("1", "x"),)).to_json()}
     insert(db, "artifact_versions", {"artifact_id": "task_plan", **of_run, **texts, **counts, **plan})
-    grade = {"content_type": GRADE_MEDIA_TYPE, "content": GRADE_RESOURCE.write(Grade("a", 1, "clarity", "", 5, (), ""))}
+    grade = {"content_type": Grade.media_type, "content": Grade("a", 1, "clarity", "", 5, (), "").format()}
     insert(db, "artifact_versions", {"artifact_id": "g", **of_run, **texts, **counts, **grade, "tool_call_id": key})
     head = ProjectInfo.create("p", ProjectTemplate.load())
     project = {"content_type": PROJECT_MEDIA_TYPE, "content": head.to_json(), "run_id": None}

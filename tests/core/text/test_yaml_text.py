@@ -10,9 +10,8 @@ import pytest
 from artifactflow_nb.core.text.yaml_text import MAX_CHARS, load_yaml
 from artifactflow_nb.engine.flow_registry import load_graph_config
 from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.plugins.projects.named_texts import load_shared_skills
 from artifactflow_nb.plugins.projects.project import ProjectTemplate
-from artifactflow_nb.plugins.projects.resources import load_shared_skills
-from artifactflow_nb.plugins.projects.rubrics import load_dimensions
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
@@ -36,9 +35,9 @@ def from_skill(path: Path) -> Any:
     return load_shared_skills(path.parent)
 
 
-@pytest.mark.parametrize("load", [load_graph_config, ProjectTemplate.load, load_dimensions, from_skill])
+@pytest.mark.parametrize("load", [load_graph_config, ProjectTemplate.load, from_skill])
 def test_aliases_are_rejected_in_every_file(tmp_path: Path, load: Callable[[Path], Any]) -> None:
-    """In graph configuration, template, dimensions and skill the error has the file and the line."""
+    """In graph configuration, template and skill the error has the file and the line."""
     path = tmp_path / "laughs.yaml"
     path.write_text(LAUGHS)
     with pytest.raises(UsageError) as refused:
