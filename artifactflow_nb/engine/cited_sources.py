@@ -17,6 +17,7 @@ from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.changes import SourceChange, SourceOfRun, UncheckedSource
 from artifactflow_nb.sources.citation_marks import Citations, addresses_of, listed_sources
 from artifactflow_nb.sources.citations import find_addresses, read_documents, read_hits
+from artifactflow_nb.sources.cited_pages import place_in_file
 from artifactflow_nb.sources.manager import SCHEME, SourceManager
 from artifactflow_nb.sources.values import Evidence, is_same_source
 from artifactflow_nb.store.artifact_versions import Artifact
@@ -96,21 +97,34 @@ def artifact_evidence(db: sqlite3.Connection, artifact: Artifact, cited: Collect
     return load_evidence(db, artifact.run_id or (row and row["run_id"]), cited)
 
 
-def source_link(db: sqlite3.Connection, address: str) -> str:
-    """Return the web address of a source, or the relative path of its file near the working folder; else empty."""
+def source_link(db: sqlite3.Connection, address: str, passage: str = "") -> str:
+    """Return the web address of a source, or the relative path of its file near the working folder; else empty.
+
+    The fragment of a path leads to a passage of the file (see `place_in_file`).
+    """
+    return _link(_location(db, address), address, passage)
+
+
+def _location(db: sqlite3.Connection, address: str) -> str:
+    """Return the web address or the relative path of a source; empty for an unknown source and a path that is far."""
     if not address.startswith(SCHEME):
         return address if address.startswith(("http://", "https://")) else ""
-    source_id, _, anchor = address.removeprefix(SCHEME).partition("#")
+    source_id = address.removeprefix(SCHEME).partition("#")[0]
     row = db.execute("SELECT uri FROM sources WHERE source_id = ?", (source_id,)).fetchone()
     uri = urlsplit(row["uri"]) if row else None
     if uri is None or uri.scheme != "file":
         return row["uri"] if uri and uri.scheme in {"http", "https"} else ""
     path = os.path.relpath(url2pathname(uri.path))
     # A path over more parent folders would show readers of the notebook the folders of this computer.
-    if path.count("..") > _MAX_PARENTS:
-        return ""
-    page = anchor.replace("-", "=", 1) if path.lower().endswith(".pdf") else ""  # viewers of PDF open at `#page=3`
-    return quote(Path(path).as_posix()) + (f"#{page}" if page else "")
+    return "" if path.count("..") > _MAX_PARENTS else path
+
+
+def _link(location: str, address: str, passage: str) -> str:
+    if not location or location.startswith(("http://", "https://")):
+        return location
+    path = Path(location)
+    place = place_in_file(path, address.partition("#")[2], passage)
+    return quote(path.as_posix()) + (f"#{place}" if place else "")
 
 
 def linked_file(db: sqlite3.Connection, path: str) -> Path | None:
@@ -126,8 +140,12 @@ def artifact_citations(
     listed = listed_sources(artifact.markdown)
     if not listed:
         return Citations({})
-    links = {source.address: source_link(db, source.address) for source in listed.values()}
-    return Citations(listed, artifact_evidence(db, artifact), lambda address: links.get(address, ""), page_button)
+    locations = {source.address: _location(db, source.address) for source in listed.values()}
+
+    def link(address: str, passage: str) -> str:
+        return _link(locations.get(address, ""), address, passage)
+
+    return Citations(listed, artifact_evidence(db, artifact), link, page_button)
 
 
 _GONE = ("status 404", "status 410")

@@ -94,9 +94,12 @@ class RunReader:
         """Return the time that earlier runs of this kind took, in milliseconds; None without such runs."""
         return self.read(lambda db: load_usual_ms(db, self.run_id))
 
-    def source_link(self, address: str) -> str:
-        """Return the web address of a source, or the relative path of its file near the working folder; else empty."""
-        return self.read(lambda db: source_link(db, address))
+    def source_link(self, address: str, passage: str) -> str:
+        """Return the web address of a source, or the relative path of its file near the working folder; else empty.
+
+        A path leads to the passage, if a viewer of such files can open it there.
+        """
+        return self.read(lambda db: source_link(db, address, passage))
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
         """Pass the stored events to a listener, then new ones, of which there are none here; the result ends that."""

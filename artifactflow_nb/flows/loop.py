@@ -56,7 +56,7 @@ from artifactflow_nb.flows.state import (
 )
 from artifactflow_nb.flows.tool_call import execute_call, run_call, with_decision_note
 from artifactflow_nb.flows.turn import ModelTurn, take_turn
-from artifactflow_nb.sources.citation_marks import renumber_sources
+from artifactflow_nb.sources.citation_marks import SourceNumbers
 from artifactflow_nb.sources.citations import find_addresses
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import Authorship
@@ -371,19 +371,21 @@ async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> F
 
 
 async def _written_artifacts(ctx: RunContext) -> list[Artifact]:
+    """Return the artifacts that the run has written, except the plan; the newest is the last."""
     run_id = ctx.run.run_id
-    return [entry for entry in await ctx.artifacts() if entry.run_id == run_id and entry.artifact_id != TASK_PLAN_ID]
+    written = [entry for entry in await ctx.artifacts() if entry.run_id == run_id and entry.artifact_id != TASK_PLAN_ID]
+    return sorted(written, key=lambda entry: entry.created_at)
 
 
-async def _renumber_written(ctx: RunContext) -> list[str]:
-    """Renumber the run's reports in which a source has two numbers; return the text of every artifact.
+async def _renumber_written(ctx: RunContext, numbers: SourceNumbers) -> list[str]:
+    """Renumber the sources in the run's reports where their numbers differ; return the text of every artifact.
 
     This is done at the end of the run, because an agent cites by its own numbers while it writes.
     """
     run, artifacts = ctx.run, ctx.services.artifacts
     texts = []
     for entry in await _written_artifacts(ctx):
-        text = renumber_sources(entry.content) if entry.content_type == "text/markdown" else entry.content
+        text = numbers.apply(entry.content) if entry.content_type == "text/markdown" else entry.content
         texts.append(text)
         if text == entry.content:
             continue
@@ -396,7 +398,7 @@ async def _renumber_written(ctx: RunContext) -> list[str]:
             reason="The workbench gave each source one number.",
         )
         version = await artifacts.revise(
-            by, entry.artifact_id, lambda current: renumber_sources(current.content), update_type="update"
+            by, entry.artifact_id, lambda current: numbers.apply(current.content), update_type="update"
         )
         payload = {"job_id": MAIN_JOB, "tool_call_id": "", **version.event_payload}
         ctx.event_writer.emit(StreamEventType.ARTIFACT_CHANGED, payload, agent=entry.created_by)
@@ -487,8 +489,8 @@ class LoopFlow:
             await saver.store()
             return FlowOutcome([list(gate) for stop in interrupts for gate in stop.value["gates"]])
         final = await final_text(ctx, MAIN_JOB, state["graph_response"])
-        notices = final.notices
+        notices, numbers = final.notices, SourceNumbers()
         if self.spec.cites_sources:
-            texts = (final.text, *await _renumber_written(ctx))
+            texts = (final.text, *await _renumber_written(ctx, numbers))
             notices += () if any(map(find_addresses, texts)) else (NO_SOURCE,)
-        return FlowOutcome(response=renumber_sources(final.text), notices=notices, answer_outcome=final.outcome)
+        return FlowOutcome(response=numbers.apply(final.text), notices=notices, answer_outcome=final.outcome)

@@ -26,6 +26,7 @@ from artifactflow_nb.export.document import artifact_document
 from artifactflow_nb.export.files import ExportMixin, write_document
 from artifactflow_nb.notebook.citation import Citation, find_citation
 from artifactflow_nb.sources.bibliography import cited_works, unique_works
+from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.artifact_versions import (
     CHANGE_LABELS,
     Artifact,
@@ -212,16 +213,15 @@ class ArtifactHandle(ExportMixin, Artifact):
         return unique_works(self._works_by_number())
 
     def _works_by_number(self) -> dict[int, Work]:
-        return self.branch.read(
-            lambda db: cited_works(db, self.markdown, lambda cited: artifact_evidence(db, self, cited))
-        )
+        listed = listed_sources(self.markdown).values()
+        return self.branch.read(lambda db: cited_works(db, listed, lambda cited: artifact_evidence(db, self, cited)))
 
     def citation(self, number: int) -> Citation:
         """Return the source that the text cites as `[number]`; a cell displays its passage and, for a PDF, its page.
 
         Errors: `NotFound` for a number that the text does not list.
         """
-        return self.branch.read(lambda db: find_citation(db, self.markdown, number, artifact_evidence(db, self)))
+        return self.branch.read(lambda db: find_citation(db, [self.markdown], number, artifact_evidence(db, self)))
 
     @property
     def cell(self) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
@@ -65,14 +66,14 @@ class Citation(CardMixin):
         return f'{card}<img alt="{name}" src="data:image/png;base64,{data}" style="{style}">'
 
 
-def find_citation(db: sqlite3.Connection, markdown: str, number: int, evidence: Evidence) -> Citation:
-    """Find the source that a text cites by a number, in the list of sources at its end.
+def find_citation(db: sqlite3.Connection, texts: Sequence[str], number: int, evidence: Evidence) -> Citation:
+    """Find the source that texts of one run cite by a number, in the lists of sources at their ends.
 
-    Errors: `NotFound` if the text lists no source with this number.
+    Errors: `NotFound` if no text lists a source with this number.
     """
-    listed = listed_sources(markdown)
+    listed = listed_sources(*texts)
     if not isinstance(number, int) or number not in listed:
-        numbers = f"It lists {', '.join(map(str, listed))}." if listed else "It lists no sources."
+        numbers = f"It lists {', '.join(map(str, sorted(listed)))}." if listed else "It lists no sources."
         raise NotFound(f"The text has no source with the number {brief(number)}. {numbers}")
     source = listed[number]
     section = None
@@ -83,6 +84,7 @@ def find_citation(db: sqlite3.Connection, markdown: str, number: int, evidence: 
             section = None
     text = evidence.text(source.address) or (section.text if section else "")
     text = text or evidence.snippet(source.address)
-    beginning, passage, _ = find_passage(cited_statement(markdown, number), text)
+    statement = next(filter(None, (cited_statement(each, number) for each in texts)), "")
+    beginning, passage, _ = find_passage(statement, text)
     is_unread = evidence.is_unread(source.address)
     return Citation(number, source.title, source.address, passage or beginning, section, is_unread=is_unread)

@@ -213,18 +213,18 @@ class RunRecord(SuggestsNames, ABC):
         }.get(status, f"The run is {status}. Wait with `await run` or run.wait().")
 
     def citation(self, number: int) -> Citation:
-        """Return the source that `[number]` cites in the answer or, if that lists no sources, in the newest artifact.
+        """Return the source that `[number]` cites in the answer and in the artifacts that the run wrote.
 
         A cell shows its passage and, for a PDF, the picture of its page with the passage marked.
 
-        Errors: `NotFound` for a number that the text does not list.
+        Errors: `NotFound` for a number that none of these texts lists.
         """
-        text = self._report()
-        cited = addresses_of(text)
-        return self._client.read(lambda db: find_citation(db, text, number, load_evidence(db, self.run_id, cited)))
+        texts = self._texts()
+        cited = addresses_of(*texts)
+        return self._client.read(lambda db: find_citation(db, texts, number, load_evidence(db, self.run_id, cited)))
 
     def to_bibtex(self) -> str:
-        """Return the works in the list of sources of the answer, else of the newest artifact with one, as BibTeX.
+        """Return the works in the lists of sources of the answer and of the run's artifacts as BibTeX.
 
         A source without a known work, such as a note, has its title and its address. The note of a work says if the run
         has not read it.
@@ -236,25 +236,27 @@ class RunRecord(SuggestsNames, ABC):
         return [dict(work.item) for work in self._cited_works()]
 
     def _cited_works(self) -> list[Work]:
-        text = self._report()
-        works = self._client.read(lambda db: cited_works(db, text, lambda cited: load_evidence(db, self.run_id, cited)))
+        listed = [source for _, source in sorted(listed_sources(*self._texts()).items())]
+        works = self._client.read(
+            lambda db: cited_works(db, listed, lambda cited: load_evidence(db, self.run_id, cited))
+        )
         return unique_works(works)
 
-    def _report(self) -> str:
-        """Return the answer if it lists its sources, else the newest artifact of the run that does."""
+    def _texts(self) -> list[str]:
+        """Return the answer, then the Markdown artifacts that the run wrote, the newest first."""
         written = (artifact for artifact in self.artifacts.values() if artifact.run_id == self.run_id)
         newest_first = sorted(written, key=lambda artifact: artifact.created_at, reverse=True)
-        texts = [self._stored().response or "", *(artifact.markdown for artifact in newest_first)]
-        return next((text for text in texts if listed_sources(text)), texts[0])
+        return [
+            self._stored().response or "",
+            *(artifact.content for artifact in newest_first if "markdown" in artifact.content_type),
+        ]
 
     @property
     def tables(self) -> "TableFrames":
         """The tables of the answer, then those of the Markdown artifacts that the run wrote, as frames."""
         from artifactflow_nb.analysis.frames.computed import markdown_tables
 
-        written = (artifact for artifact in self.artifacts.values() if artifact.run_id == self.run_id)
-        texts = [self._stored().response or "", *(text.content for text in written if "markdown" in text.content_type)]
-        return [table for text in texts for table in markdown_tables(text)]
+        return [table for text in self._texts() for table in markdown_tables(text)]
 
     @property
     def error(self) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from artifactflow_nb.core.works import Work, find_arxiv_id, find_doi, merge_works, with_keys
-from artifactflow_nb.sources.citation_marks import listed_sources
+from artifactflow_nb.sources.citation_marks import ListedSource
 from artifactflow_nb.sources.rows import SCHEME, find_source_id, works_of
 from artifactflow_nb.sources.values import NOT_READ, Evidence
 
@@ -45,9 +45,9 @@ def addresses_of_works(db: sqlite3.Connection, cited: Iterable[str]) -> list[str
 
 
 def cited_works(
-    db: sqlite3.Connection, markdown: str, load_evidence: Callable[[Collection[str]], Evidence]
+    db: sqlite3.Connection, listed: Iterable[ListedSource], load_evidence: Callable[[Collection[str]], Evidence]
 ) -> dict[int, Work]:
-    """Return the works in a text's list of sources by number, each with a unique citation key.
+    """Return the works of listed sources by number, each with a unique citation key.
 
     A source without a known work is a work with its address and the title that is listed or else known. Numbers of one
     work share a key. The note of a work says if the run has read none of its addresses, as `load_evidence` finds.
@@ -62,7 +62,7 @@ def cited_works(
         known.pop(name, None)
     cited: dict[int, Work] = {}
     places: list[tuple[set[str], Work]] = []
-    for number, source in listed_sources(markdown).items():
+    for source in listed:
         title = source.title
         if title == source.address:
             ids = title, title.removeprefix(SCHEME).partition("#")[0]
@@ -71,8 +71,8 @@ def cited_works(
         if not source.address.startswith(SCHEME):
             item |= {"type": "webpage", "URL": source.address}
         found = (known[name] for name in _names(source.address) if name in known)
-        addresses, cited[number] = next(found, ([], Work.of(item)))
-        places.append(({source.address, *addresses}, cited[number]))
+        addresses, cited[source.number] = next(found, ([], Work.of(item)))
+        places.append(({source.address, *addresses}, cited[source.number]))
     evidence = load_evidence({address for addresses, _ in places for address in addresses})
     read = [work for addresses, work in places if not all(map(evidence.is_unread, addresses))]
     unique = unique_works(cited)

@@ -156,19 +156,19 @@ def source_entries(markdown: str) -> list[re.Match[str]]:
     return last if last and len(_NUMBERED.findall(markdown, last[0].start())) == len(last) else []
 
 
-def listed_sources(markdown: str) -> dict[int, ListedSource]:
-    """Return the sources in the list of a report, by the numbers of their entries."""
+def listed_sources(*texts: str) -> dict[int, ListedSource]:
+    """Return the sources in the lists of texts of one run, by the numbers of their entries; the first text counts."""
     listed: dict[int, ListedSource] = {}
-    for match in source_entries(markdown):
+    for match in (entry for text in texts for entry in source_entries(text)):
         number, address = int(match[1]), entry_address(match)
         title = _TITLE_END.sub("", " ".join(_MARKUP.sub("", match[2]).split())) or address
         listed.setdefault(number, ListedSource(number, title, address))
     return listed
 
 
-def addresses_of(markdown: str) -> list[str]:
-    """Return the addresses in the list of sources of a report."""
-    return [source.address for source in listed_sources(markdown).values()]
+def addresses_of(*texts: str) -> list[str]:
+    """Return the addresses in the lists of sources of texts of one run."""
+    return [source.address for source in listed_sources(*texts).values()]
 
 
 def unread_sentence(cited: Collection[str], evidence: Evidence) -> str:
@@ -207,13 +207,13 @@ class Citations:
     Attributes:
         listed: The sources, by number.
         evidence: The texts of sources that the run read; a citation of a source without a text has no passage.
-        link: Returns the web address or the path of a source; empty if there is none.
+        link: Returns the web address or the path of a source, for an address and a passage; empty if there is none.
         page_button: Returns the button that shows a page of a PDF, for an address and a passage; empty for none.
     """
 
     listed: Mapping[int, ListedSource]
     evidence: Evidence = field(default_factory=Evidence)
-    link: Callable[[str], str] = lambda address: address if address.startswith("http") else ""
+    link: Callable[[str, str], str] = lambda address, _passage: address if address.startswith("http") else ""
     page_button: Callable[[str, str], str] = lambda _address, _passage: ""
 
     def __post_init__(self) -> None:
@@ -256,7 +256,7 @@ class Citations:
                 numbers, claim = dict.fromkeys(cited_numbers(mark[1])), html.unescape(statement)
                 if all(number in self.listed for number in numbers):
                     piece = "".join(self._mark_html(self.listed[number], claim) for number in numbers) or piece
-            elif link := self.link(html.unescape(piece).rstrip(".,;:!?)]")):  # the file of a local source
+            elif link := self.link(html.unescape(piece).rstrip(".,;:!?)]"), ""):  # the file of a local source
                 piece = f'<a href="{escape(link)}" {_LINK}>{piece}</a>'
             pieces += [before, piece]
             end = mark.end()
@@ -265,6 +265,7 @@ class Citations:
     def _mark_html(self, source: ListedSource, statement: str) -> str:
         parts = [f"<b>{escape(source.title)}</b>"]
         section = source.address.partition("#")[2] if source.title != source.address else ""
+        cited = ""
         is_unread, snippet = self.evidence.is_unread(source.address), self.evidence.snippet(source.address)
         if source.address.startswith("local:") and section:
             page = _PAGE.match(section)
@@ -279,6 +280,7 @@ class Citations:
             parts += [f"<q>{escape(snippet)}</q>"] if snippet else []
         elif text := self.evidence.text(source.address):
             passage = find_passage(statement, text)
+            cited = passage[1]
             before, quoted, after = (
                 _PASSAGE_MARKUP.sub(lambda mark: mark[1] or (" · " if "|" in mark[0] else ""), part).strip(" ·")
                 for part in passage
@@ -287,7 +289,7 @@ class Citations:
             parts.append(f"<q>{' '.join(filter(None, [escape(before), words, escape(after)]))}</q>")
             if source.address.startswith("local:") and _PDF_PAGE.match(section):
                 parts.append(self.page_button(source.address, quoted or before))
-        if link := self.link(source.address):
+        if link := self.link(source.address, cited):
             parts.append(f'<a href="{escape(link)}" {_LINK}>{translate("Open the source")}</a>')
         elif source.title != source.address:
             parts.append(f"<small>{escape(source.address)}</small>")
@@ -369,6 +371,7 @@ _CODE_OR_FORMULA = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+_COUNTED_ITEM = re.compile(r" {0,3}\d{1,3}[.)][ ]+")
 _REST_OF_ENTRY = re.compile(r".*(?:\n[ \t]{2,}\S.*)*\n?")
 _MARK = MARK.pattern.replace("(?P<numbers>", "(?:")
 _MARKS = re.compile(rf"{_MARK}(?:[ ]?{_MARK})*")
@@ -405,46 +408,57 @@ def _with_plain_marks(markdown: str) -> str:
     return plain if is_cited else convert(plain, _RAISED, listed)
 
 
-def renumber_sources(markdown: str) -> str:
-    """Give each address in a report's list of sources one number, and number the list from 1 in its order.
+class SourceNumbers:
+    """Numbers the sources in the texts of a run: an address has one number in all of them, from 1."""
 
-    Citations become `[1]`, and the first entry of an address remains; code and formulas are not changed. If citations
-    are ambiguous, the numbers stay: two entries with one number differ in address, or a cited number is not listed.
-    """
-    markdown = _with_plain_marks(markdown)
-    literal = list(_code_and_formulas(markdown))
-    entries = source_entries(markdown)
-    addresses: dict[int, str] = {}
-    for entry in entries:
-        if addresses.setdefault(int(entry[1]), entry_address(entry)) != entry_address(entry):
-            return markdown
-    new = {address: number for number, address in enumerate(dict.fromkeys(addresses.values()), 1)}
-    numbers = {number: new[address] for number, address in addresses.items()}
-    if len(entries) == len(numbers) and all(old == number for old, number in numbers.items()):
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._newest: dict[int, int] = {}  # the number of each entry of the newest list, by the number in the text
+
+    def apply(self, markdown: str) -> str:
+        """Write the numbers into the marks and the list of sources of a text, in which each address keeps one entry.
+
+        A text without a list cites the newest one before it. Citations become `[1]`; code and formulas are not changed.
+        If citations are ambiguous, the numbers stay: two entries with one number differ in address, or a cited number
+        is not listed. If the numbers are not 1, 2, 3, an entry `4. A` becomes `- [4] A`, because Markdown counts the
+        items of a numbered list.
+        """
+        markdown = _with_plain_marks(markdown)
+        entries = source_entries(markdown)
+        addresses: dict[int, str] = {}
+        for entry in entries:
+            if addresses.setdefault(int(entry[1]), entry_address(entry)) != entry_address(entry):
+                return markdown
+        known = dict(self._numbers)
+        numbers = {n: known.setdefault(address, len(known) + 1) for n, address in addresses.items()} or self._newest
+        own, literal = [entry.span() for entry in entries], list(_code_and_formulas(markdown))
+        changes: list[tuple[int, int, str]] = []
+        for marks in _MARKS.finditer(markdown) if numbers else ():
+            if _is_within(marks.start(), literal) or _is_within(marks.start(), own):
+                continue
+            cited = [number for mark in MARK.finditer(marks[0]) for number in cited_numbers(mark[1])]
+            if not numbers.keys() >= set(cited):
+                return markdown
+            if cited != [numbers[number] for number in cited]:
+                separator = ", " if marks[0].count("[") == 1 else "]["
+                cited_now = separator.join(map(str, dict.fromkeys(numbers[number] for number in cited)))
+                changes.append((*marks.span(), f"[{cited_now}]"))
+        self._numbers, self._newest = known, numbers
+        is_counted = list(dict.fromkeys(numbers.values())) == list(range(1, len(set(numbers.values())) + 1))
+        seen: set[int] = set()
+        for entry in entries:
+            number = numbers[int(entry[1])]
+            item = None if is_counted else _COUNTED_ITEM.match(markdown, entry.start())
+            if number in seen and (rest := _REST_OF_ENTRY.match(markdown, entry.start())):
+                changes.append((*rest.span(), ""))
+            elif item:
+                changes.append((*item.span(), f"- [{number}] "))
+            elif str(number) != entry[1]:
+                changes.append((*entry.span(1), str(number)))
+            seen.add(number)
+        for start, end, text in sorted(changes, reverse=True):
+            markdown = markdown[:start] + text + markdown[end:]
         return markdown
-    changes: list[tuple[int, int, str]] = []
-    listed: set[int] = set()
-    for entry in entries:
-        number = numbers[int(entry[1])]
-        if number not in listed:
-            changes.append((*entry.span(1), str(number)))
-        elif rest := _REST_OF_ENTRY.match(markdown, entry.start()):
-            changes.append((*rest.span(), ""))
-        listed.add(number)
-    own = [entry.span() for entry in entries]
-    for marks in _MARKS.finditer(markdown):
-        if _is_within(marks.start(), literal) or _is_within(marks.start(), own):
-            continue
-        cited = [number for mark in MARK.finditer(marks[0]) for number in cited_numbers(mark[1])]
-        if not numbers.keys() >= set(cited):
-            return markdown
-        if cited != [numbers[number] for number in cited]:
-            separator = ", " if marks[0].count("[") == 1 else "]["
-            cited_now = separator.join(map(str, dict.fromkeys(numbers[number] for number in cited)))
-            changes.append((*marks.span(), f"[{cited_now}]"))
-    for start, end, text in sorted(changes, reverse=True):
-        markdown = markdown[:start] + text + markdown[end:]
-    return markdown
 
 
 def _code_and_formulas(markdown: str) -> Iterator[tuple[int, int]]:

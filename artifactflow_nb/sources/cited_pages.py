@@ -1,4 +1,4 @@
-"""Cited sections of local sources: their text, their file, and the picture of a page of a PDF."""
+"""Cited sections of local sources: text, file, place in the file, and the picture of a page of a PDF."""
 
 import ctypes
 import re
@@ -7,13 +7,19 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+
+import orjson
 
 from artifactflow_nb.core.local_files import open_regular
 from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.sources.formats.charset import decode_text
 from artifactflow_nb.sources.formats.pdf import open_page, open_pdf
 from artifactflow_nb.sources.formats.sections import LibraryMissing, UnreadableFile, import_library
+from artifactflow_nb.sources.retrieval.passages import split_blocks
 from artifactflow_nb.sources.rows import SCHEME
 from artifactflow_nb.sources.scanner import path_from_uri
 
@@ -156,3 +162,52 @@ def cited_section(db: sqlite3.Connection, address: str) -> CitedSection:
         raise NotFound(f"There is no source section {address!r} in the index. Add its folder with wb.add_sources().")
     page = _PAGE.match(anchor) if row["media_type"] == "application/pdf" else None
     return CitedSection(row["text"], path_from_uri(row["uri"]), int(page[1]) if page else 0)
+
+
+_LINE_SUFFIXES = frozenset({".txt", ".rst", ".py", ".bib", ".ris"})
+"""Files that JupyterLab opens in its editor."""
+_MAX_SEARCH_WORDS = 12  # of a passage, which is found by its beginning
+_HEADING_MARKUP = re.compile(r"[*_`]")
+
+
+def place_in_file(path: Path, anchor: str, passage: str) -> str:
+    """Return the place of a passage in a file as the fragment of an address that JupyterLab's viewers read.
+
+    It is a page of a PDF, a cell of a notebook, the heading above the passage in Markdown, or a line of a text.
+
+    Args:
+        path: The file.
+        anchor: The section of the file in the index.
+        passage: A sentence of the section; white space may differ.
+
+    Returns:
+        The fragment without `#`. It is empty if the file cannot be read or has changed, and for other kinds of files.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".pdf":
+        return anchor.replace("-", "=", 1)
+    try:
+        text = _read_text(path, path.stat().st_mtime_ns)
+    except (OSError, UnreadableFile):
+        return ""
+    if suffix == ".ipynb":
+        try:
+            return f"cell-id={quote(orjson.loads(text)['cells'][int(anchor.removeprefix('cell-')) - 1]['id'])}"
+        except (ValueError, LookupError, TypeError):  # the file has changed, or its cells have no ids
+            return ""
+    words = passage.split()[:_MAX_SEARCH_WORDS]
+    found = re.search(r"\s+".join(map(re.escape, words)), text) if words else None
+    if found is None:
+        return ""
+    if suffix in _LINE_SUFFIXES:
+        return f"line={text.count(chr(10), 0, found.start())}"
+    headings = [block for block in split_blocks(text[: found.start()]) if block.kind == "heading"]
+    return quote(_HEADING_MARKUP.sub("", headings[-1].title).replace(" ", "-")) if headings else ""
+
+
+@lru_cache(8)
+def _read_text(path: Path, _changed_at: int) -> str:
+    if path.suffix.lower() not in {*_LINE_SUFFIXES, ".md", ".markdown", ".ipynb"}:
+        return ""
+    with open_regular(path) as file:
+        return decode_text(file.read())

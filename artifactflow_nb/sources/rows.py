@@ -4,7 +4,7 @@ import difflib
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources import index as text_index
@@ -17,6 +17,7 @@ from artifactflow_nb.store.schema import from_microseconds
 SCHEME = "local:"
 _MAX_NEAREST = 5
 _MAX_SAMPLED = 50
+_KNOWN = "SELECT 1 FROM sources WHERE source_id = ?"
 _SOURCES_IN_SCOPE = """
 SELECT * FROM sources WHERE ?1 IS NULL OR source_id IN (SELECT value FROM json_each(?1))
     OR substr(source_id, 1, instr(source_id, '/')) IN (SELECT value FROM json_each(?1)) ORDER BY source_id
@@ -138,9 +139,12 @@ def store_outcomes(
         if isinstance(outcome, UnchangedFile):
             stat = outcome.size, outcome.mtime_ns, outcome.uri
             db.execute("UPDATE sources SET size = ?, mtime_ns = ? WHERE uri = ?", stat)
-        elif source_id := find_source_id(db, outcome.uri) or (
-            _new_id(db, name, outcome.preferred_id) if name else None
-        ):
+            continue
+        source_id = find_source_id(db, outcome.uri)
+        if source_id is None and name:
+            preferred = "/".join([name, *(name_slug(part, "file") for part in outcome.preferred_id.parts)])
+            source_id = unused_name(preferred, lambda unused: db.execute(_KNOWN, (unused,)).fetchone() is not None)
+        if source_id:
             replace_source(db, outcome, source_id, now)
 
 
@@ -206,12 +210,6 @@ def works_of(db: sqlite3.Connection) -> list[tuple[str, Work]]:
         (section_address(row["source_id"], row["anchor"]).rstrip("#"), Work(json.loads(row["csl_json"])))
         for row in db.execute("SELECT source_id, anchor, csl_json FROM works ORDER BY source_id, rowid")
     ]
-
-
-def _new_id(db: sqlite3.Connection, name: str, relative: PurePosixPath) -> str:
-    preferred = "/".join([name, *(name_slug(part, "file") for part in relative.parts)])
-    sql = "SELECT 1 FROM sources WHERE source_id = ?"
-    return unused_name(preferred, lambda source_id: db.execute(sql, (source_id,)).fetchone() is not None)
 
 
 def nearest_addresses(db: sqlite3.Connection, source_id: str, anchor: str) -> list[str]:

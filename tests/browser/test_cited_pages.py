@@ -59,3 +59,43 @@ def test_cited_page_opens_over_the_notebook(notebook: str, open_page: OpenPage) 
     save_pictures(shown, shown.output(1), "citation-value")
     assert shown.errors == []
     assert shown.foreign_requests() == []
+
+
+SOURCES = """import artifactflow_nb as af
+
+text = "The ferry leaves the old pier at nine [1]. Kayaks are hired at the north shore [2].\\n\\n"
+text += "1. Ferries — local:notes/ferries.txt#part-3\\n2. Kayaks — local:notes/kayaks.md#kayaks\\n"
+turns = [af.ToolCall("web_fetch", {"urls": ["local:notes/ferries.txt#part-3", "local:notes/kayaks.md#kayaks"]}), text]
+wb = af.Workbench(model=af.ScriptedModel(turns), approvals="approve", data_dir="store",
+                  graph_config={"lead_agent": {"tools": ["all"]}})
+wb.add_sources("notes")
+run = wb.ask("When does the ferry leave?").wait(20)
+run"""
+
+
+@pytest.mark.parametrize(
+    ("cell", "sentence"), [(0, "The ferry leaves"), (1, "Kayaks are hired")], ids=["saved", "live"]
+)
+def test_text_source_opens_at_its_passage(lab: LabServer, open_page: OpenPage, cell: int, sentence: str) -> None:
+    """From a saved output the editor opens a text at its line, from a live view the preview of Markdown its heading."""
+    folder = lab.root / f"opened{cell}" / "notes"
+    folder.mkdir(parents=True)
+    filler = "".join(f"Line {number} about something else.\n\n" for number in range(90))
+    (folder / "ferries.txt").write_text(f"{filler}The ferry leaves the old pier at nine.\n\n{filler}")
+    kayaks = f"# Lake\n\n{filler}# Kayaks\n\nKayaks are hired at the north shore.\n\n"
+    (folder / "kayaks.md").write_text(kayaks + filler.replace("Line", "Word"))
+    name = f"opened{cell}/sources.ipynb"
+    write_notebook(lab, name, [SOURCES, "wb.chat(run)"])
+    shown = open_page(name)
+    shown.open()
+    shown.run_cell(0)
+    output = shown.wait_saved(0, "Completed")
+    if cell:
+        shown.run_cell(1)
+        output = shown.output(1).locator(".af-live")
+    output.locator(".af-answer .af-cite-mark").nth(cell).focus(timeout=SOON_MS)
+    output.get_by_role("link", name="Open the source").click(timeout=SOON_MS)
+    viewer = shown.page.locator(".jp-FileEditor, .jp-MarkdownViewer")
+    expect(viewer.get_by_text(sentence)).to_be_in_viewport(timeout=SOON_MS)
+    expect(viewer.get_by_text("Line 0 about")).not_to_be_in_viewport()
+    assert shown.errors == []

@@ -138,7 +138,7 @@ def test_saved_code_decides_in_a_new_kernel(lab: LabServer, open_page: OpenPage)
     page = open_notebook(lab, open_page, setup, ASK, "wb.pending()", "", "run = wb.runs()[0]\nawait run\nrun.response")
     expect(cards(page, 2)).to_have_count(3, timeout=SOON_MS)
     (saved,) = [output for output in page.saved_outputs(1) if "text/html" in output.get("data", {})]
-    codes = re.findall(r"<code>(wb\.approve\(.*?\))</code>", saved.data["text/html"])
+    codes = re.findall(r"<code>(wb\.run\(.*?\)\.approve\(.*?\))</code>", saved.data["text/html"])
     assert len(codes) == 3
     page.file_in_folder("asked").touch()
     page.restart_kernel()

@@ -23,6 +23,8 @@ def test_reports_and_answers_are_renumbered(tmp_path: Path) -> None:
         run = wb.ask("Compare a and b.").wait()
         assert texts(run) == [WRITTEN, RENUMBERED]
         assert run.artifacts["report"].reason == "The workbench gave each source one number."
-        assert run.response == f"It is written, see [1].\n\n1. B: {B}"
+        assert run.response == f"It is written, see [2].\n\n- [2] B: {B}"
+        assert [run.citation(n).address for n in (1, 2)] == [A, B]
+        assert [item["URL"] for item in run.to_csl()] == [A, B]
     with af.Workbench(replay=cassette, interactive=False) as wb:
         assert texts(wb.ask("Compare a and b.").wait()) == [WRITTEN, RENUMBERED]

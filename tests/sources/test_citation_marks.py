@@ -9,7 +9,7 @@ from support.cpu_time import within
 from support.safe_html import harms
 
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
-from artifactflow_nb.sources.citation_marks import Citations, find_passage, listed_sources, renumber_sources
+from artifactflow_nb.sources.citation_marks import Citations, SourceNumbers, find_passage, listed_sources
 from artifactflow_nb.sources.values import Evidence
 
 ADDRESS = "local:handbook/storage.md#backups"
@@ -33,6 +33,12 @@ A failed comparison is told to the data steward [1, 2], `x[1]` and [7].
 def cited(markdown: str, **texts: str) -> str:
     citations = Citations(listed_sources(markdown), Evidence(texts or {ADDRESS: TEXT}))
     return citations.apply(MarkdownRenderer().html(markdown))
+
+
+def renumbered(*texts: str) -> str:
+    """Number the sources of several texts of a run, and return the last text."""
+    numbers = SourceNumbers()
+    return [numbers.apply(text) for text in texts][-1]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +92,7 @@ def test_items_of_other_lists_are_not_sources(report: str, numbers: set[int]) ->
     listed = listed_sources(report)
     assert set(listed) == numbers
     assert all(source.address.startswith("local:") for source in listed.values())
-    assert renumber_sources(report).count("e.org") == report.count("e.org")
+    assert renumbered(report).count("e.org") == report.count("e.org")
     marks = re.findall(r'aria-label="([^"]*)"', cited(report))
     assert set(marks) <= {"[1] A", "[3] C"}
     assert bool(marks) == bool(numbers)
@@ -176,7 +182,7 @@ LIST = f"\n\n## Sources\n\n1. A: {A}\n2. B: {B}\n"
 )
 def test_marks_of_models_become_plain(text: str, expected: str) -> None:
     """Only citations of listed sources are changed, and small raised numbers only if there are no other citations."""
-    assert renumber_sources(text + LIST) == expected + LIST
+    assert renumbered(text + LIST) == expected + LIST
 
 
 @pytest.mark.parametrize(
@@ -203,8 +209,8 @@ def test_lists_of_models_are_found(heading: str, entry: str) -> None:
 def test_footnotes_with_addresses_are_sources() -> None:
     """A footnote without an address remains; so does a text without sources."""
     report = f"X[^1] and Y[^2].[^3]\n\n[^1]: A, {A}\n[^2]: {B}\n[^3]: A note."
-    assert renumber_sources(report) == f"X[1] and Y[2].[^3]\n\n[1] A, {A}\n[2] {B}\n[^3]: A note."
-    assert renumber_sources("X【1】[^1]\n\n[^1]: A note.") == "X【1】[^1]\n\n[^1]: A note."
+    assert renumbered(report) == f"X[1] and Y[2].[^3]\n\n[1] A, {A}\n[2] {B}\n[^3]: A note."
+    assert renumbered("X【1】[^1]\n\n[^1]: A note.") == "X【1】[^1]\n\n[^1]: A note."
 
 
 @pytest.mark.parametrize(
@@ -222,8 +228,8 @@ def test_footnotes_with_addresses_are_sources() -> None:
 )
 def test_an_address_gets_one_number(report: str, expected: str) -> None:
     """Duplicates and gaps go, in the list and in the citations, but not in code and formulas."""
-    assert renumber_sources(report) == expected
-    assert renumber_sources(expected) == expected
+    assert renumbered(report) == expected
+    assert renumbered(expected) == expected
 
 
 @pytest.mark.parametrize(
@@ -238,7 +244,7 @@ def test_an_address_gets_one_number(report: str, expected: str) -> None:
 )
 def test_correct_or_ambiguous_report_is_unchanged(report: str) -> None:
     """A report is unchanged if its numbers are correct, or if new ones could cite another source."""
-    assert renumber_sources(report) == report
+    assert renumbered(report) == report
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.sampled_from([A, B, C])), min_size=1, unique_by=lambda item: item[0]))
@@ -246,11 +252,39 @@ def test_each_citation_cites_the_same_address(entries: list[tuple[int, str]]) ->
     """Renumbering keeps the address that each citation cites; the numbers are 1, 2, 3 afterwards."""
     report = "".join(f"Claim [{number}].\n\n" for number, _ in entries)
     report += "".join(f"{number}. Title: {address}\n" for number, address in entries)
-    after = renumber_sources(report)
+    after = renumbered(report)
     listed = listed_sources(after)
     cited = [listed[int(number)].address for number in re.findall(r"Claim \[(\d+)\]", after)]
     assert cited == [address for _, address in entries]
     assert list(listed) == list(range(1, len({address for _, address in entries}) + 1))
+
+
+@pytest.mark.parametrize(
+    ("report", "answer", "expected"),
+    [
+        (f"X [1], Y [2].\n\n1. A: {A}\n2. B: {B}", f"Y [1].\n\n1. B: {B}", f"Y [2].\n\n- [2] B: {B}"),
+        (
+            f"X [1], Y [2].\n\n1. A: {A}\n2. B: {B}",
+            f"Z [1], Y [2], X [3].\n\n1. C: {C}\n2. B: {B}\n   a note\n3. A: {A}",
+            f"Z [3], Y [2], X [1].\n\n- [3] C: {C}\n- [2] B: {B}\n   a note\n- [1] A: {A}",
+        ),
+        (f"X [1], Y [2].\n\n1. A: {A}\n2. B: {B}", f"X【1†L3】.\n\n[1] A: {A}", f"X[1].\n\n[1] A: {A}"),
+        (f"X [1], Y [2].\n\n1. A: {A}\n2. B: {B}", f"Y [1].\n\n[1] B: {B}", f"Y [2].\n\n[2] B: {B}"),
+        # Without a list an answer cites that of the report, as the model numbered it.
+        (f"X [2], Y [3].\n\n2. A: {A}\n3. B: {B}", "X [2], Y [3], `[3]`.", "X [1], Y [2], `[3]`."),
+        (f"X [2], Y [3].\n\n2. A: {A}\n3. B: {B}", "X [2], Y [4].", "X [2], Y [4]."),
+        ("No list [1].", f"X [2].\n\n2. A: {A}", f"X [1].\n\n1. A: {A}"),
+    ],
+)
+def test_an_answer_has_the_numbers_of_the_report(report: str, answer: str, expected: str) -> None:
+    assert renumbered(report, answer) == expected
+    assert renumbered(report, answer, expected) == expected
+    assert [*listed_sources(expected)] == [int(n) for n in re.findall(r"^\W*(\d)\W", expected, re.MULTILINE)]
+
+
+def test_an_ambiguous_report_gives_no_numbers_to_the_answer() -> None:
+    ambiguous = f"X [5].\n\n1. A: {A}\n2. B: {B}"
+    assert renumbered(ambiguous, f"Y [1].\n\n1. B: {B}") == f"Y [1].\n\n1. B: {B}"
 
 
 def test_a_long_report_is_renumbered_quickly() -> None:
@@ -261,5 +295,5 @@ def test_a_long_report_is_renumbered_quickly() -> None:
     assert len(report) > 50_000
     for attempt in within(0.02):
         with attempt:
-            after = renumber_sources(report)
+            after = renumbered(report)
     assert len(listed_sources(after)) == 40

@@ -1,5 +1,6 @@
 """Pictures of cited pages of PDF files, with the passage marked."""
 
+import json
 import struct
 import zlib
 from pathlib import Path
@@ -10,7 +11,7 @@ from support.pdf import PICTURE, Line, assembled, encrypted, paragraph, pdf
 import artifactflow_nb as af
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.citation_marks import cited_statement
-from artifactflow_nb.sources.cited_pages import page_picture
+from artifactflow_nb.sources.cited_pages import page_picture, place_in_file
 
 SENTENCE = "The heron waits for fish in the shallow water of the lake."
 PAGE = [
@@ -157,3 +158,49 @@ def test_mark_is_at_the_passage_below_characters_beyond_the_basic_plane(tmp_path
     path.write_bytes(assembled(b"<< /Type /Catalog /Pages 2 0 R >>", pages, page, font, *streams))
     marked = marked_rows(page_picture(path, 1, "Otters swim."))
     assert (min(marked), max(marked)) == (pytest.approx(490, abs=4), pytest.approx(502, abs=4))
+
+
+NOTE = "Ferries\n\nThe ferry leaves at nine.\nIt carries\nbicycles and   dogs.\n"
+HEADED = "# Lake\n\nIntro.\n\n## The *old* `pier`\n\n```sh\n# The ferry leaves\n```\n\nThe ferry leaves at nine.\n"
+CELLS = json.dumps({"cells": [{"source": "a"}, {"id": "b7", "source": "The ferry leaves at nine."}]})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "anchor", "passage", "place"),
+    [
+        ("note.txt", NOTE, "part-1", "The ferry leaves at nine.", "line=2"),
+        ("note.txt", NOTE, "part-1", "It carries bicycles and dogs.", "line=3"),
+        ("note.txt", NOTE, "part-1", "A sentence that the file has lost.", ""),
+        ("note.txt", NOTE, "part-1", "", ""),
+        ("note.rst", NOTE, "ferries", "bicycles and dogs.", "line=4"),
+        (
+            "a.py",
+            "def leave():\n    return 'The ferry (leaves) at nine.'\n",
+            "leave",
+            "The ferry (leaves) at nine.",
+            "line=1",
+        ),
+        ("note.md", HEADED, "the-old-pier", "The ferry leaves at nine.", "The-old-pier"),
+        ("note.MD", "# 码头\n\n渡船九点开。", "a", "渡船九点开。", "%E7%A0%81%E5%A4%B4"),
+        ("note.md", "The ferry leaves at nine.", "part-1", "The ferry leaves at nine.", ""),
+        ("a.ipynb", CELLS, "cell-2", "The ferry leaves at nine.", "cell-id=b7"),
+        ("a.ipynb", CELLS, "cell-1", "a", ""),
+        ("a.ipynb", "{", "cell-1", "a", ""),
+        ("a.pdf", "", "page-3", "a", "page=3"),
+        ("a.docx", "The ferry leaves at nine.", "part-1", "The ferry leaves at nine.", ""),
+    ],
+)
+def test_place_of_a_passage_is_the_fragment_that_viewers_of_jupyterlab_read(
+    tmp_path: Path, name: str, text: str, anchor: str, passage: str, place: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert place_in_file(tmp_path / name, anchor, passage) == place
+
+
+def test_place_of_a_passage_follows_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "note.txt"
+    assert place_in_file(path, "part-1", "The ferry leaves at nine.") == ""
+    path.write_text(NOTE)
+    assert place_in_file(path, "part-1", "The ferry leaves at nine.") == "line=2"
+    path.write_text(f"A new line.\n{NOTE}")
+    assert place_in_file(path, "part-1", "The ferry leaves at nine.") == "line=3"

@@ -118,7 +118,7 @@ class PlayedRun:
     def usual_ms(self) -> float | None:
         return self.usual
 
-    def source_link(self, address: str) -> str:
+    def source_link(self, address: str, _passage: str) -> str:
         return address if address.startswith("http") else ""
 
 

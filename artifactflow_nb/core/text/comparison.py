@@ -107,19 +107,15 @@ def changed_ranges(old: Sequence[str], new: Sequence[str]) -> tuple[list[Changed
         return [(start, start + len(before), start, start + len(after))] if before or after else [], False
     if len(before) + len(after) > MAX_LINES or _equal_pairs(before, after) > _LINE_PAIRS:
         return [(start, start + len(before), start, start + len(after))], True
-    changes = _changes(before, after)
-    return [(i1 + start, i2 + start, j1 + start, j2 + start) for i1, i2, j1, j2 in changes], False
+    opcodes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    changes = [(i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in opcodes if tag != "equal"]
+    return changes, False
 
 
 def _equal_pairs(old: Sequence[str], new: Sequence[str]) -> int:
     """Count the pairs of equal elements, which determine the time that `difflib` takes."""
     counts = Counter(new)
     return sum(n * counts[element] for element, n in Counter(old).items())
-
-
-def _changes(old: Sequence[str], new: Sequence[str]) -> list[ChangedRange]:
-    opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return [(i1, i2, j1, j2) for tag, i1, i2, j1, j2 in opcodes if tag != "equal"]
 
 
 class DiffSpan(NamedTuple):

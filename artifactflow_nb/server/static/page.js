@@ -271,7 +271,7 @@ function leadToSource(event) {
   const words = link.closest(".af-passage")?.querySelector("mark")?.textContent?.trim().split(/\s+/) ?? [];
   const parts = [words.slice(0, 4), words.slice(-4)].map((few) => encodeURIComponent(few.join(" ")).replaceAll("-", "%2D"));
   const passage = words.length > 8 ? `#:~:text=${parts.join(",")}` : "";
-  link.setAttribute("href", `${API}/source?path=${encodeURIComponent(decodeURIComponent(path))}${place ? `#${place}` : passage}`);
+  link.setAttribute("href", `${API}/source?path=${encodeURIComponent(decodeURIComponent(path))}${place.startsWith("page=") ? `#${place}` : passage}`);
 }
 for (const kind of ["click", "auxclick"]) document.addEventListener(kind, leadToSource, { capture: true });
 

@@ -34,6 +34,21 @@ function runLabCommand(command, args) {
   link.remove();
 }
 
+/**
+ * Open the file of a local source at its passage, as JupyterLab opens links of notebooks: its path is relative to the
+ * notebook. In other pages the browser follows the link.
+ * @param {Panel} panel @param {Event} event a click
+ */
+function openSource(panel, event) {
+  const href = /** @type {Element} */ (event.target).closest(".af-cite a[href]")?.getAttribute("href") ?? "";
+  const [file, place] = href.split("#");
+  const notebook = notebookPath(panel);
+  if (!file || !notebook || URL.canParse(file) || !document.querySelector("#jp-main-dock-panel")) return;
+  event.preventDefault();
+  const path = decodeURIComponent(new URL(file, `file:///${encodeURI(notebook)}`).pathname.slice(1));
+  runLabCommand("rendermime:handle-local-link", { path, id: place ? `#${place}` : "" });
+}
+
 /** Path of the notebook of a panel; empty in pages without notebooks. @param {Panel} panel @returns {string} */
 function notebookPath(panel) {
   return panel.model.widget_manager?.context?.path ?? "";

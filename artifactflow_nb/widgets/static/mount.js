@@ -10,26 +10,21 @@
 const MAX_CLICK_DISTANCE_PX = 5;
 
 class Mount {
-  /**
-   * @param {HTMLElement} host @param {Perform} perform @param {Drafts} drafts
-   * @param {(on: boolean) => void} hold defers saved outputs during an input method's composition
-   * @param {(source: string, root: HTMLElement) => Promise<string>} addToNotebook adds a cell with code below the view
-   */
-  constructor(host, perform, drafts, hold, addToNotebook) {
-    this.perform = perform;
-    this.hold = hold;
-    this.addToNotebook = (/** @type {string} */ source) => addToNotebook(source, this.root);
+  /** @param {HTMLElement} host @param {Panel} panel */
+  constructor(host, panel) {
+    this.panel = panel;
+    this.perform = (/** @type {string} */ act, /** @type {object} */ args) => panel.actions.perform(act, args);
     this.root = dressedElement("section", "af-run af-live", { lang: UI_LANGUAGE });
     this.body = element("div", "af-tree");
     this.announcer = dressedElement("div", "af-announcer", { role: "status", "aria-live": "polite" });
     this.notice = dressedElement("div", "af-message", { role: "alert" });
     this.root.append(this.body, this.notice, this.announcer);
     // Remove the error of an earlier action before another one.
-    const clearAndPerform = (/** @type {string} */ act, /** @type {object} */ args) => (act === "complete" || this.showNotice(""), perform(act, args));
+    const clearAndPerform = (/** @type {string} */ act, /** @type {object} */ args) => (act === "complete" || this.showNotice(""), this.perform(act, args));
     this.tree = new KeyedTree(this.body, {
-      form: (data, key) => drafts.attach(makeForm({ ...data, key }, clearAndPerform), Boolean(data.draft)),
+      form: (data, key) => panel.drafts.attach(makeForm({ ...data, key }, clearAndPerform), Boolean(data.draft)),
       approval: (data, key, root) =>
-        data.choices ? makeQuestionControls({ ...data, key }, perform, root) : makeApprovalControls({ ...data, key }, perform, root),
+        data.choices ? makeQuestionControls({ ...data, key }, this.perform, root) : makeApprovalControls({ ...data, key }, this.perform, root),
       approvals: (_data, _key, root) => makeApprovalGroup(root),
     });
     this.place = new Place(this.body);
@@ -50,14 +45,20 @@ class Mount {
     return !(this.isShown ? this.root : this.host).isConnected;
   }
 
+  /** Defer saved outputs during an input method's composition. @param {boolean} on */
+  deferSaving(on) {
+    this.panel.model.send({ type: "hold", page: this.panel.id, on });
+  }
+
   listen() {
     const refused = translate("Nothing happened: this control had just appeared under the pointer. Click again if you mean it.");
     this.guard = new PointerGuard(this.root, () => this.showNotice(refused));
     this.root.addEventListener("click", (event) => (this.clickTarget = event.target), { capture: true });
     this.root.addEventListener("click", (event) => this.press(event));
     this.root.addEventListener("click", followNote);
+    this.root.addEventListener("click", (event) => openSource(this.panel, event));
     this.root.addEventListener("click", async (event) => {
-      const message = await pressCodeButton(event, (source) => this.addToNotebook(source));
+      const message = await pressCodeButton(event, (source) => addCell(this.panel.model, this.root, { name: "cell", source, cell_type: "code" }));
       if (message) this.showNotice(message);
     });
     this.root.addEventListener("pointerdown", (down) => {
@@ -81,8 +82,8 @@ class Mount {
     });
     const remember = (/** @type {any} */ { target }) => this.root.isConnected && this.scrolled.set(target, target.scrollTop);
     // Rendering the output again would interrupt the composition of a word, for example a Chinese one.
-    this.root.addEventListener("compositionstart", () => this.hold(true));
-    this.root.addEventListener("compositionend", () => this.hold(false));
+    this.root.addEventListener("compositionstart", () => this.deferSaving(true));
+    this.root.addEventListener("compositionend", () => this.deferSaving(false));
     this.root.addEventListener("scroll", remember, { capture: true, passive: true });
   }
 

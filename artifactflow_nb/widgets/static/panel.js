@@ -85,11 +85,7 @@ class Panel {
 
   /** @param {HTMLElement} host */
   mountIn(host) {
-    const perform = (/** @type {string} */ name, /** @type {object} */ args) => this.actions.perform(name, args);
-    const hold = (/** @type {boolean} */ on) => this.model.send({ type: "hold", page: this.id, on });
-    const add = (/** @type {string} */ source, /** @type {HTMLElement} */ root) =>
-      addCell(this.model, root, { name: "cell", source, cell_type: "code" });
-    this.mounts.push(new Mount(host, perform, this.drafts, hold, add));
+    this.mounts.push(new Mount(host, this));
     this.hello();
   }
 
