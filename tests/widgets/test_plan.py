@@ -17,7 +17,8 @@ from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.labels import steps as steps_label
-from artifactflow_nb.widgets.run.parts import TranscriptPlan
+from artifactflow_nb.widgets.run.parts import TranscriptCall, TranscriptPlan
+from artifactflow_nb.widgets.run.plan import PlanRenderer
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.saved import saved_run
 from artifactflow_nb.widgets.run.transcript import RunTranscript
@@ -208,6 +209,12 @@ def test_aborted_step_shows_reason() -> None:
         ("skipped", "Cancelled.", None),
     ]
     assert steps[0].duration_ms > 0
+
+
+def test_time_of_a_plan_is_without_the_waiting_of_the_person() -> None:
+    call = TranscriptCall("tc-1", "plan_create", {}, "ok", duration_ms=61_000.0, wait_ms=40_000.0)
+    plans = PlanRenderer(lambda _job: (), str, with_metrics=True)
+    assert "21.0 s + 40.0 s waiting for you" in plans.node(call, TranscriptPlan("The plan")).html
 
 
 def test_step_without_process_is_interrupted() -> None:

@@ -195,7 +195,7 @@ def test_time_of_an_agent_is_without_the_waiting_of_the_person(is_over: bool) ->
         assert "1.0 s + 40.0 s waiting for you ·" in agent.html
         assert "600 ms + 40.0 s waiting for you" in renderer.progress(transcript)
     else:
-        assert ">300 ms ·" in agent.html
+        assert ">300 ms<" in agent.html
         assert "data-since" not in agent.html
 
 

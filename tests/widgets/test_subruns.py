@@ -91,7 +91,7 @@ def test_card_of_subrun_can_be_decided(wb: af.Workbench, run: af.Run, name: str)
     assert page.text.count(ASKS) == 1
     outcome = page.do("decide", {"request": request.id, "choice": "approve"})
     assert not outcome["failed"], outcome
-    page.until(lambda: "So it is." in page.text and page.text.count("Completed") == 2)
+    page.until(lambda: "So it is." in page.text and page.text.count("Completed ·") == 2)
     assert run.wait().status == "completed"
     assert "approval" not in page.kinds.values()
     for text in ("I call her.", "called 12", "She says: a letter.", "It is one, says the book."):

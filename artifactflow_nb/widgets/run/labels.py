@@ -278,7 +278,9 @@ def reasoning_label(turn: TranscriptTurn, *, is_over: bool) -> str:
 
 
 def tokens_label(tokens: TranscriptTokens) -> str:
-    """`1,234 tokens`, or `about 1,230 tokens`, with three digits, if any of them were estimated from the texts."""
+    """`1,234 tokens`, or `about 1,230 tokens`, with three digits, if any were estimated from the texts; empty for 0."""
+    if not tokens.n:
+        return ""
     if not tokens.is_estimated:
         return translate_count(tokens.n, "token")
     return translate("about {tokens}", tokens=translate_count(round(tokens.n, 3 - len(str(tokens.n))), "token"))
@@ -331,8 +333,8 @@ def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str
     calls += failed_label(totals.n_failed_calls)
     if not with_metrics:
         return " · ".join(calls)
-    tokens = [tokens_label(totals.tokens)] if totals.tokens.n else []
-    return " · ".join([run_time(transcript), *tokens, *cost_label(totals.cost_usd), *calls])
+    parts = [run_time(transcript), tokens_label(totals.tokens), *cost_label(totals.cost_usd), *calls]
+    return " · ".join(filter(None, parts))
 
 
 def run_time(transcript: RunTranscript) -> str:

@@ -35,7 +35,8 @@ class PlanRenderer:
 
     def node(self, call: TranscriptCall, plan: TranscriptPlan, decision: str = "") -> Node:
         """Open fold of a plan, with the decision of a person on it."""
-        time = translate_duration(call.duration_ms) if call.duration_ms and self._with_metrics else ""
+        ms = call.duration_ms if self._with_metrics else None
+        time = labels.time_label(ms, call.wait_ms) if ms else ""
         progress = labels.progress(plan.steps)
         summary = (
             f'{status_mark(call.status)} <span class="af-name">{translate("Plan")}</span> '

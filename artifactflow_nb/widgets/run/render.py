@@ -180,7 +180,7 @@ class RunRenderer:
             counts = [labels.tokens_label(totals.tokens), *labels.cost_label(totals.cost_usd)]
             counts += labels.failed_label(totals.n_failed_calls)
             counts += filter(None, [labels.step_number(transcript)])
-            parts.append(f'<span class="af-counts">{" · ".join(counts)}</span>')
+            parts.append(f'<span class="af-counts">{" · ".join(filter(None, counts))}</span>')
             if transcript.usual_ms is not None and status == RUNNING:
                 active_since = since + transcript.waited_ms
                 left = f'data-since="{active_since:.0f}" data-usual="{transcript.usual_ms:.0f}"'
@@ -315,7 +315,7 @@ class RunRenderer:
         if subrun := transcript.subruns.get(call.subrun_id):
             return self._subrun(call, subrun)
         ms = call.duration_ms or 0.0
-        time = translate_duration(ms) if ms >= MIN_DISPLAYED_MS and self.with_metrics else ""
+        time = labels.time_label(ms, call.wait_ms) if ms >= MIN_DISPLAYED_MS and self.with_metrics else ""
         is_plan = call.request is not None and call.request.kind == "plan"
         mark = "denied" if call.is_denied else "warning" if all(call.n_read) else call.status
         summary = (
@@ -403,7 +403,9 @@ class RunRenderer:
         """Call that a subrun carries out; open until the subrun ends, so that its approval cards are visible."""
         activity = translate("Waits for your decision") if subrun.pending_requests else labels.activity(subrun.lead_job)
         outcome = labels.call_outcome(call) or ("" if subrun.is_ended else activity)
-        usage = f"{labels.run_time(subrun)} · {labels.tokens_label(subrun.totals_with_subruns.tokens)}"
+        usage = " · ".join(
+            filter(None, [labels.run_time(subrun), labels.tokens_label(subrun.totals_with_subruns.tokens)])
+        )
         time = usage if self.with_metrics and subrun.is_ended and subrun.is_known else ""
         question = without_context(subrun.question)
         mark = WAITING if subrun.pending_requests else subrun.status if call.status == RUNNING else call.status
