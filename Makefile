@@ -93,14 +93,19 @@ pythons:
 		else echo "Python $$version is not installed here; its tests are left out."; fi; \
 	done
 
+# The browser tests need Chromium and npm; in CI a machine without them fails.
+CHROMIUM := $(firstword $(foreach name,chromium chromium-browser google-chrome,$(shell command -v $(name))))
+BROWSER_TESTS := $(if $(or $(CI),$(and $(CHROMIUM),$(shell command -v npm))),browser)
+
 # The checks and the tests without a browser, and beside them the browser tests, one after the other, which mostly wait for
 # their page and kernel. The browser tests take longest, so the others leave the processors to them (`nice`).
-test: front-ends
-	$(MAKE) --no-print-directory --jobs=3 headless browser
+test: $(OVERLAYS) $(if $(BROWSER_TESTS),$(AXE))
+	$(MAKE) --no-print-directory --jobs=3 headless $(BROWSER_TESTS)
+	@$(if $(BROWSER_TESTS),,echo 'Left out: the browser tests, which need Chromium and npm. Debian, Ubuntu: apt-get install chromium npm')
 
 # The tests of every room, those of MCP servers with version 1 of the SDK and of Arrow with pyarrow, and the notebooks, as
 # on a machine without a network and keys.
-headless: check unit front-ends
+headless: check unit $(OVERLAYS)
 	$(IN_MEMORY) nice $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
 	$(IN_MEMORY) nice $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve nice $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks

@@ -1,7 +1,7 @@
 """All figures, each as a ratio to a floor measured in the same run: `python tests/bench/run.py`.
 
-Takes about eight minutes and stops by itself; the chat is measured in a real JupyterLab in Chromium. The exit
-status is 1 if a target is missed.
+Takes about eight minutes and stops by itself. The chat is measured in a real JupyterLab in Chromium; without Chromium
+the last line says that its figures are left out. The exit status is 1 if a target is missed.
 """
 
 import asyncio
@@ -48,20 +48,20 @@ async def figures() -> AsyncIterator[Figure]:
     for section in (long_run, turns, plan, compose, paced, stored, blocks, masking, recording, server, pdfs):
         async for figure in section.figures():
             yield figure
-    for figure in await asyncio.to_thread(lambda: list(chat.figures())):  # its browser wants a thread without a loop
-        yield figure
+    if chat.find_chromium() is not None:
+        # The browser wants a thread without a loop.
+        for figure in await asyncio.to_thread(lambda: list(chat.figures())):
+            yield figure
 
 
 async def main() -> bool:
     """Print every figure; return True if all targets are met."""
     async with asyncio.timeout(_LIMIT_S):
-        return await print_all(figures())
+        is_met = await print_all(figures())
+    if chat.find_chromium() is None:
+        print("Left out: the figures of the chat, which need Chromium. Debian, Ubuntu: apt-get install chromium")
+    return is_met
 
 
 if __name__ == "__main__":
-    if chat.find_chromium() is None:
-        sys.exit(
-            "The benchmark needs Chromium for the figures of the chat, and found none of chromium, chromium-browser "
-            "and google-chrome on the PATH. Install one, for example with `apt-get install chromium`, and run it again."
-        )
     sys.exit(not asyncio.run(main()))
