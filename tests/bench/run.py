@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is o
 from bench import (
     blocks,
     chat,
+    checkpoints,
     compose,
     imports,
     long_run,
@@ -45,7 +46,20 @@ async def figures() -> AsyncIterator[Figure]:
         yield figure
     async for figure in sources.figures():
         yield figure
-    for section in (long_run, turns, plan, compose, paced, stored, blocks, masking, recording, server, pdfs):
+    for section in (
+        long_run,
+        turns,
+        checkpoints,
+        plan,
+        compose,
+        paced,
+        stored,
+        blocks,
+        masking,
+        recording,
+        server,
+        pdfs,
+    ):
         async for figure in section.figures():
             yield figure
     if chat.find_chromium() is not None:

@@ -88,14 +88,13 @@ async def note(ctx: ToolContext) -> str:
 
 async def limit_checkpoints(engine: Engine, pages: int) -> None:
     """Limit the number of pages of the checkpoint file: SQLite then reports a full disk."""
-    saver = engine.checkpoints.saver
-    await saver._thread.submit(lambda: saver.conn.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+    await engine.checkpoints.saver.conn.execute_fetchall(f"PRAGMA max_page_count = {pages}")
 
 
 async def written(engine: Engine) -> None:
     """Wait until the checkpoints of a run are written; this continues while its next node runs."""
-    saver, before = engine.checkpoints.saver, -1
-    while before != (now := await saver._thread.submit(lambda: saver.conn.total_changes)):
+    before = -1
+    while before != (now := engine.checkpoints.saver.conn.total_changes):
         before = now
         await asyncio.sleep(0.05)
 

@@ -1,10 +1,12 @@
 """Content and size of checkpoints, read from their file while runs wait."""
 
+import gc
 import json
 import os
 import re
 import subprocess
 import sys
+import weakref
 from collections import deque
 from contextlib import closing
 from dataclasses import dataclass
@@ -272,6 +274,10 @@ class Counted(TypedDict, total=False):
     messages: list[Any]
 
 
+class Ballast:
+    """A value that cannot be serialized."""
+
+
 def counting_graph(rounds: int, ballast: Any = None, *, asks: bool = True) -> Any:
     """A graph that runs for this many rounds with large or odd values in its state and then interrupts."""
 
@@ -292,10 +298,18 @@ def counting_flow(graph: Any) -> AdaptedGraph:
 async def test_thread_has_one_checkpoint(open_engine: OpenEngine) -> None:
     """After any number of rounds the file contains one checkpoint per thread and each value once."""
     engine = await open_engine()
-    engine.flows.register("mine", counting_flow(counting_graph(12, object)))
+    alive = weakref.WeakSet[Ballast]()
+
+    def ballast() -> Ballast:
+        value = Ballast()
+        alive.add(value)
+        return value
+
+    engine.flows.register("mine", counting_flow(counting_graph(12, ballast)))
     waiting = await engine.controller.execute("Count.", flow="mine")
     assert len(await sizes(engine)) == 1
-    assert len(engine.checkpoints.saver._values[waiting.thread_id]) == 1
+    gc.collect()
+    assert len(alive) == 1
     done = await engine.controller.resume(waiting.thread_id, approved=True)
     assert (done.response, await sizes(engine)) == ("True 12", [])
 

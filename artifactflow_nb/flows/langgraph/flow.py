@@ -100,7 +100,7 @@ class AdaptedFlow:
             graph_input: Any = await self._first_input(ctx) if is_new else None
             has_stopped = False
             problems: dict[str, str] = {}
-            while is_new or state.next or state.interrupts:
+            while is_new or state.tasks:  # `next` lacks a node that has ended before its process was killed
                 stop = await decide_at_breakpoint(ctx, graph, config, state, has_stopped=has_stopped)
                 if stop is not None and stop.decision is None:
                     return FlowOutcome([[stop.request_id]])
