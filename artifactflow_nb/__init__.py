@@ -53,7 +53,6 @@ if TYPE_CHECKING:
         ToolError,
         UsageError,
     )
-    from artifactflow_nb.flows.langgraph.adapt import adapt
     from artifactflow_nb.flows.research.spec import ExtendableGraph
     from artifactflow_nb.flows.state import ExecutionPhase
     from artifactflow_nb.flows.turn import ContextManager
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from artifactflow_nb.notebook.run import NoAnswer, Run
     from artifactflow_nb.notebook.sealed_run import open_run
     from artifactflow_nb.notebook.workbench import Workbench
+    from artifactflow_nb.plugins.graphs.adapt import adapt
     from artifactflow_nb.recording.cassette import accept_cassette
     from artifactflow_nb.store.artifacts import ArtifactManager
     from artifactflow_nb.store.conversations import ConversationManager
@@ -153,7 +153,7 @@ _NAMES = {
     "engine.settings": "Settings",
     "errors": "ArtifactFlowError BudgetExceeded CassetteError CassetteMiss Conflict ContextOverflow ModelError "
     "ModelRejected ModelUnavailable NotFound RunCancelled RunError RunFailed StoreError ToolError UsageError",
-    "flows.langgraph.adapt": "adapt",
+    "plugins.graphs.adapt": "adapt",
     "flows.research.spec": "ExtendableGraph",
     "flows.state": "ExecutionPhase",
     "flows.turn": "ContextManager",

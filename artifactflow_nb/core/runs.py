@@ -39,7 +39,7 @@ REVIEWER_SETTING = "reviewer"
 """Run setting that holds the rules of the model that reviews its calls; absent in runs without one."""
 
 GRAPH_SETTING = "graph"
-"""Run setting that describes the adapted LangGraph graph that the run executes; no other run has it."""
+"""Run setting with the fingerprint of the graph of an `OwnFlow`, which the run executes; no other run has it."""
 
 WORK_SETTING = "compose"
 """Run setting that holds the work of a run without a conversation, such as the blocks to write; absent in a chat.
@@ -120,3 +120,16 @@ class OutcomeFilter:
         """Return the withheld text that turned out to be not an outcome; called at the end of the reply."""
         withheld, self._withheld = self._withheld, ""
         return split_outcome(withheld)[0]
+
+
+def graph_differences(recorded: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
+    """List the differences between two fingerprints; empty if nodes, edges and tools are the same."""
+    if recorded is None or now is None:
+        return [] if recorded is now else ["recorded with another kind of flow"]
+    differences = []
+    for kind in ("nodes", "edges", "tools"):
+        if kind in recorded and kind in now:
+            before, after = set(map(str, recorded[kind])), set(map(str, now[kind]))
+            differences += [f"{kind}: {name} is missing now" for name in sorted(before - after)]
+            differences += [f"{kind}: {name} is new" for name in sorted(after - before)]
+    return differences

@@ -1,20 +1,17 @@
-"""Flows of an engine by name: the built-in ones, and flow specs and adapted graphs of users.
+"""Flows of an engine by name: the built-in ones, and flow specs and graphs of users.
 
 The name of a graph can be registered again for another graph; unfinished runs keep the graph with which they started.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from artifactflow_nb.agents.settings import GraphConfig
-from artifactflow_nb.core.runs import GRAPH_SETTING
+from artifactflow_nb.core.runs import GRAPH_SETTING, graph_differences
 from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.errors import UsageError, brief
-from artifactflow_nb.flows.base import Flow, FlowSpec
-from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
-from artifactflow_nb.flows.langgraph.fingerprint import graph_differences
-from artifactflow_nb.flows.langgraph.flow import AdaptedFlow
+from artifactflow_nb.flows.base import Flow, FlowSpec, OwnFlow
 from artifactflow_nb.flows.loop import LoopFlow
 from artifactflow_nb.flows.plan.spec import PLAN_FLOW
 from artifactflow_nb.flows.research.spec import RESEARCH_FLOW
@@ -33,6 +30,13 @@ def load_graph_config(
 ) -> GraphConfig:
     """Load the configuration of flows; see `GraphConfig.load`."""
     return GraphConfig.load({name: node for flow in flows.values() for name, node in flow.nodes.items()}, source)
+
+
+class _RegisteredFlow(NamedTuple):
+    """A flow that a caller brought, with its fingerprint."""
+
+    flow: Flow
+    fingerprint: dict[str, Any]
 
 
 class FlowRegistry(Mapping[str, Flow]):
@@ -66,37 +70,38 @@ class FlowRegistry(Mapping[str, Flow]):
                 raise UsageError(f"The flow {flow.name!r} cannot be added: the name {repeated[0]!r} is in use.")
             self.specs[flow.name] = flow
         self._of_specs = {name: LoopFlow(flow, lambda: self._checkpoints.saver) for name, flow in self.specs.items()}
-        self._own: dict[str, AdaptedFlow] = {}
+        self._own: dict[str, _RegisteredFlow] = {}
         self._of_runs: dict[str, Flow] = {}
 
-    def register(self, name: str, adapted: AdaptedGraph) -> None:
-        """Add an adapted graph, or replace one of the same name.
+    def register(self, name: str, own: OwnFlow) -> None:
+        """Add the flow of a user, or replace one of the same name.
 
         Errors: `UsageError` for another type of value, or the name of a flow spec.
         """
-        self._own[self._checked(name)] = self._flow(adapted)
+        self._own[self._checked(name)] = self._registered(own)
 
-    def add(self, adapted: AdaptedGraph) -> str:
-        """Add a graph under its own name, and return the name; errors as for `register`.
+    def add(self, own: OwnFlow) -> str:
+        """Add a flow under its own name, and return the name; errors as for `register`.
 
-        A default name gets a number if a different graph has it already.
+        A default name gets a number if a flow with another fingerprint has it already.
         """
-        flow = self._flow(adapted)
-        name, n = self._checked(adapted.name), 1
-        while not adapted.has_explicit_name and name in self._own and self._own[name].fingerprint != flow.fingerprint:
+        registered = self._registered(own)
+        name, n = self._checked(own.name), 1
+        while not own.has_explicit_name and name in self._own and self._own[name].fingerprint != registered.fingerprint:
             n += 1
-            name = f"{adapted.name}_{n}"
-        self._own[name] = flow
+            name = f"{own.name}_{n}"
+        self._own[name] = registered
         return name
 
-    def _flow(self, adapted: AdaptedGraph) -> AdaptedFlow:
-        if not isinstance(adapted, AdaptedGraph):
-            advice = " Pass it to af.Workbench(flows=[...])." if isinstance(adapted, FlowSpec) else ""
+    def _registered(self, own: OwnFlow) -> _RegisteredFlow:
+        if not isinstance(own, OwnFlow):
+            advice = " Pass it to af.Workbench(flows=[...])." if isinstance(own, FlowSpec) else ""
             raise UsageError(
                 "Pass the name of a flow, or af.adapt(graph) with a compiled LangGraph graph: a "
-                f"{type(adapted).__name__} is neither.{advice}"
+                f"{type(own).__name__} is neither.{advice}"
             )
-        return AdaptedFlow(adapted, lambda: self._checkpoints.saver)
+        fingerprint = dict(own.fingerprint)  # of the graph as it was passed: the flow may change its nodes
+        return _RegisteredFlow(own.flow(lambda: self._checkpoints.saver), fingerprint)
 
     def _checked(self, name: str) -> str:
         if not isinstance(name, str) or not name.strip() or name in self.specs:
@@ -104,7 +109,7 @@ class FlowRegistry(Mapping[str, Flow]):
         return name
 
     def __getitem__(self, name: str) -> Flow:
-        return self._of_specs.get(name) or self._own[name]
+        return self._of_specs.get(name) or self._own[name].flow
 
     def __iter__(self) -> Iterator[str]:
         return iter([*self._of_specs, *self._own])
@@ -131,15 +136,15 @@ class FlowRegistry(Mapping[str, Flow]):
         self._of_runs.pop(run_id, None)
 
     def graph_settings(self, name: str, model: str | None = None) -> dict[str, Any]:
-        """Return the settings of a run that identify its adapted graph; empty for a built-in flow.
+        """Return the settings of a run that identify the graph of a user; empty for the flow of a flow spec.
 
-        Errors: `UsageError` if `model` is set, since an adapted graph chooses its own models.
+        Errors: `UsageError` if `model` is set, since such a graph chooses its own models.
         """
         if (own := self._own.get(name)) is None:
             return {}
         if model is not None:
             raise UsageError(f"The flow {brief(name)} is a graph with its own models; remove model={brief(model)}.")
-        return {GRAPH_SETTING: dict(own.fingerprint)}
+        return {GRAPH_SETTING: own.fingerprint}
 
     def check_available(self, run: StoredRun) -> None:
         """Raise `UsageError`, with the code that adds it, if the flow of a run is not available."""

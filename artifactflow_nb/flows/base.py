@@ -1,5 +1,6 @@
 """A flow: the order of the steps from a question to its answer, with its agents, tools and checks."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.base import Tool, ToolContext
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
     from artifactflow_nb.flows.loop import LoopGraph
     from artifactflow_nb.flows.services import RunContext, Services
 
@@ -52,6 +55,27 @@ class Flow(Protocol):
 
         Any error ends the run.
         """
+
+
+class OwnFlow(ABC):
+    """A flow that a caller brings with a question: a graph with models of its own, such as `af.adapt` returns.
+
+    Attributes:
+        name: The flow's name.
+        has_explicit_name: Whether the caller chose the name; otherwise another flow may have the same name.
+    """
+
+    name: str
+    has_explicit_name: bool
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> Mapping[str, Sequence[str]]:
+        """The names of its nodes, edges, tools and models, by which it differs from other graphs."""
+
+    @abstractmethod
+    def flow(self, saver: "Callable[[], BaseCheckpointSaver[str]]") -> Flow:
+        """Return the flow of an engine, whose checkpointer `saver` returns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,7 @@ from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.engine.thread import DeferredInterrupts
 from artifactflow_nb.engine.warm_up import import_in_background, modules_of_first_run
 from artifactflow_nb.errors import NotFound, UsageError, brief, check_text, wrap_words
-from artifactflow_nb.flows.base import FlowSpec
-from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
+from artifactflow_nb.flows.base import FlowSpec, OwnFlow
 from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
@@ -266,7 +265,7 @@ class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
         *,
         conversation_id: ConversationReference | None = None,
         parent_message_id: ParentId = ParentSelector.ACTIVE,
-        flow: str | AdaptedGraph | None = None,
+        flow: str | OwnFlow | None = None,
         project: str | HasConversationId | None = None,
         budget: BudgetLike = None,
         model: str | None = None,
@@ -512,7 +511,7 @@ class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
         self,
         conversation: ConversationLike | None = None,
         *,
-        flow: str | AdaptedGraph | None = None,
+        flow: str | OwnFlow | None = None,
         project: str | HasConversationId | None = None,
         budget: BudgetLike = None,
         model: str | None = None,
@@ -648,7 +647,7 @@ class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
         """
         self._thread.engine.register_agent(agent)
 
-    def register_flow(self, name: str, flow: AdaptedGraph) -> str:
+    def register_flow(self, name: str, flow: OwnFlow) -> str:
         """Register your own graph, adapted with `af.adapt`, as a flow for `ask`, and return its name.
 
         A graph that was registered under the name before is replaced for new runs and for questions that are asked
@@ -660,7 +659,7 @@ class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
         self._thread.engine.flows.register(name, flow)
         return name
 
-    def _flow_name(self, flow: str | AdaptedGraph | None, project: str | HasConversationId | None) -> str:
+    def _flow_name(self, flow: str | OwnFlow | None, project: str | HasConversationId | None) -> str:
         """Return the name of a flow, by default that of projects or of questions; a graph is registered first."""
         if flow is None:
             return DEFAULT_FLOW if project is None else "compose"

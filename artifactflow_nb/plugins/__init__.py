@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS, Plugin, add_plugin
 from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.plugins.graphs import GRAPHS
 from artifactflow_nb.plugins.projects import PROJECTS
 from artifactflow_nb.plugins.projects.workbench import ProjectFrames, ProjectMethods
 
@@ -14,16 +15,25 @@ GROUP = "artifactflow_nb.plugins"
 
 for _plugin in (
     # One line for each plugin:
+    GRAPHS,
     PROJECTS,
 ):
     BUILT_IN_PLUGINS[_plugin.name] = add_plugin(_plugin)
 
 
-class PluginFrames(ProjectFrames, Frames):
+class PluginFrames(
+    # One line for each plugin that has methods for frames:
+    ProjectFrames,
+    Frames,
+):
     """The frames of the built-in plugins, as methods of a workbench and of a sealed run."""
 
 
-class PluginMethods(ProjectMethods, PluginFrames):
+class PluginMethods(
+    # One line for each plugin that has other methods:
+    ProjectMethods,
+    PluginFrames,
+):
     """The methods that the built-in plugins add to a workbench."""
 
 

@@ -20,11 +20,10 @@ import orjson
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.redaction.redactor import Redactor
-from artifactflow_nb.core.runs import GRAPH_SETTING
+from artifactflow_nb.core.runs import GRAPH_SETTING, graph_differences
 from artifactflow_nb.engine.factories import known_values
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import CassetteMiss
-from artifactflow_nb.flows.langgraph.fingerprint import graph_differences
 from artifactflow_nb.recording.cassette import Cassette, CassetteWriter, Head
 from artifactflow_nb.recording.identity import RE_RECORD, Ask, miss_of_question, miss_of_stale_recording, question_keys
 from artifactflow_nb.recording.rows import ENDED, Row, RunRows, load_run_rows, redacted

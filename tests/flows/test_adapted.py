@@ -20,7 +20,7 @@ from support.graphs import ScriptedChat, ai_message, react_agent
 import artifactflow_nb as af
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.engine.engine import Engine
-from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
+from artifactflow_nb.plugins.graphs.adapt import AdaptedGraph
 from artifactflow_nb.widgets.run.saved import saved_run
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 

@@ -11,7 +11,7 @@ from langgraph.graph import START, StateGraph
 from support.graphs import ScriptedChat, ai_message, prebuilt
 
 import artifactflow_nb as af
-from artifactflow_nb.flows.langgraph.adapt import History
+from artifactflow_nb.plugins.graphs.adapt import History
 
 
 class State(TypedDict, total=False):

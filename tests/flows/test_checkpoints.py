@@ -37,9 +37,9 @@ from artifactflow_nb.core.messages import ToolCall
 from artifactflow_nb.engine.engine import CHECKPOINT_FILE, Engine
 from artifactflow_nb.engine.serializer import CheckedSerializer
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, adapt
 from artifactflow_nb.flows.loop import DeferredSaver
 from artifactflow_nb.flows.state import state_classes
+from artifactflow_nb.plugins.graphs.adapt import AdaptedGraph, adapt
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.tools.base import ToolContext, tool
 

@@ -21,6 +21,7 @@ ROOMS = [
     "notebook/sealed_run",
     "server",
     "plugins",
+    "plugins/graphs",
     "plugins/projects",
     "notebook",
     "widgets",
@@ -38,7 +39,6 @@ ROOMS = [
     "analysis",
     "recording",
     "engine",
-    "flows/langgraph",
     "flows/plan",
     "flows/research",
     "flows",
@@ -70,8 +70,8 @@ HOMES = {
     "pypdfium2": {"sources"},
     "bibtexparser": {"sources"},
     "citeproc": {"export"},
-    "langgraph": {"flows", "engine"},
-    "langchain_core": {"flows", "engine"},
+    "langgraph": {"flows", "engine", "plugins"},
+    "langchain_core": {"flows", "engine", "plugins"},
     "aiosqlite": {"engine"},
     "sqlite3": {"plugins", "store", "sources", "recording", "engine", "analysis", "notebook"},
     "pandas": {"analysis", "plugins"},
@@ -139,7 +139,7 @@ USERS_OF_FLOWS = {
     "__init__": "offers the class `ExtendableGraph` of the research flow",
     "engine.flow_registry": "lists the flows",
     "plugins.projects.research": "asks the research flow for a call of `run_research`",
-    "flows.langgraph.state": "stores the to-do list of a graph as a plan, with the ledger of the plan flow",
+    "plugins.graphs.state": "stores the to-do list of a graph as a plan, with the ledger of the plan flow",
 }
 """The modules outside of the built-in flows that may import one, each with its reason."""
 

@@ -15,7 +15,7 @@ from langgraph.types import interrupt
 from support.graphs import ScriptedChat, ai_message, prebuilt
 
 import artifactflow_nb as af
-from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
+from artifactflow_nb.plugins.graphs.adapt import AdaptedGraph
 
 BUSY = "busy"
 LONGEST_S = 0.003

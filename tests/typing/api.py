@@ -16,7 +16,6 @@ from artifactflow_nb.core.events import ExecutionMetrics
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.core.text.diff import TextDiff
 from artifactflow_nb.engine.folder_file import TrustedFolder
-from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, ModelEvent, ModelRequest
 from artifactflow_nb.notebook.artifact import ArtifactDiff, ArtifactHandle, Artifacts, Versions
 from artifactflow_nb.notebook.citation import Citation
@@ -24,6 +23,7 @@ from artifactflow_nb.notebook.lists import ConversationHandle, EventList, Reques
 from artifactflow_nb.notebook.refreshed_run import RefreshedRun
 from artifactflow_nb.notebook.run import Markdown
 from artifactflow_nb.notebook.sealed_run import SealedRun
+from artifactflow_nb.plugins.graphs.adapt import AdaptedGraph
 from artifactflow_nb.plugins.projects.block import BlockHandle, Blocks
 from artifactflow_nb.plugins.projects.handle import Project
 from artifactflow_nb.plugins.projects.named_text_lists import Dimensions, Personas, Skills

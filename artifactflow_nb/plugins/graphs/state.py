@@ -17,9 +17,9 @@ from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.core.plan import Plan, PlanStep, assign_step_ids, plan_id
 from artifactflow_nb.core.text.format import fenced
 from artifactflow_nb.errors import NotFound
-from artifactflow_nb.flows.langgraph.messages import to_plain_json
 from artifactflow_nb.flows.plan.ledger import PlanLedger, finish_job
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.plugins.graphs.messages import to_plain_json
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.store.calls import OpenCall

@@ -27,11 +27,13 @@ from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import RunFailed, describe_error
 from artifactflow_nb.flows.approval import request_approval
 from artifactflow_nb.flows.base import FlowOutcome
-from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, History, messages_input
-from artifactflow_nb.flows.langgraph.breakpoints import decide_at_breakpoint
-from artifactflow_nb.flows.langgraph.calls import GraphTools
-from artifactflow_nb.flows.langgraph.fingerprint import ask_for_usage
-from artifactflow_nb.flows.langgraph.interrupts import (
+from artifactflow_nb.flows.loop import ANSWER_NOTES, with_saver
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.plugins.graphs.adapt import AdaptedGraph, History, messages_input
+from artifactflow_nb.plugins.graphs.breakpoints import decide_at_breakpoint
+from artifactflow_nb.plugins.graphs.calls import GraphTools
+from artifactflow_nb.plugins.graphs.fingerprint import ask_for_usage
+from artifactflow_nb.plugins.graphs.interrupts import (
     InterruptPart,
     StoredAnswers,
     interrupt_parts,
@@ -40,12 +42,10 @@ from artifactflow_nb.flows.langgraph.interrupts import (
     resume_value,
     stored_answers,
 )
-from artifactflow_nb.flows.langgraph.messages import last_answer, to_plain_json
-from artifactflow_nb.flows.langgraph.state import guess_answer, guess_input, input_advice, load_state, store_state
-from artifactflow_nb.flows.langgraph.tool_nodes import separate_calls
-from artifactflow_nb.flows.langgraph.tracer import GraphPaused, GraphTracer
-from artifactflow_nb.flows.loop import ANSWER_NOTES, with_saver
-from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.plugins.graphs.messages import last_answer, to_plain_json
+from artifactflow_nb.plugins.graphs.state import guess_answer, guess_input, input_advice, load_state, store_state
+from artifactflow_nb.plugins.graphs.tool_nodes import separate_calls
+from artifactflow_nb.plugins.graphs.tracer import GraphPaused, GraphTracer
 from artifactflow_nb.tools.base import ToolPermission
 from artifactflow_nb.tools.threads import is_task_cancelled
 
@@ -78,7 +78,6 @@ class AdaptedFlow:
 
     def __init__(self, adapted: AdaptedGraph, saver: "Callable[[], BaseCheckpointSaver[str]]") -> None:
         self.adapted = adapted
-        self.fingerprint: dict[str, Any] = dict(adapted.fingerprint)
         self._saver = saver
         ask_for_usage(adapted.graph)
         separate_calls(adapted.graph)

@@ -12,8 +12,12 @@ from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import describe_error
 from artifactflow_nb.flows.compression import cut_text
 from artifactflow_nb.flows.known_secrets import MaskedPieces
-from artifactflow_nb.flows.langgraph.interrupts import InterruptPart
-from artifactflow_nb.flows.langgraph.messages import (
+from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.tool_call import ERROR_CHARS
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.plugins.graphs.interrupts import InterruptPart
+from artifactflow_nb.plugins.graphs.messages import (
     checkpoint_namespace,
     deltas_from_chunk,
     model_name_of,
@@ -23,10 +27,6 @@ from artifactflow_nb.flows.langgraph.messages import (
     tool_result_from_output,
     tool_results_in,
 )
-from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
-from artifactflow_nb.flows.services import RunContext
-from artifactflow_nb.flows.tool_call import ERROR_CHARS
-from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.store.calls import PENDING, STARTED, OpenCall, StoredCall, ToolCallSettings, ToolRun
 
 GRAPH_TOOL_SETTINGS = ToolCallSettings("native", "auto")

@@ -15,8 +15,8 @@ from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 
 from artifactflow_nb.core.budget import Budget, BudgetUsage, Price, cost_usd
 from artifactflow_nb.core.clock_ids import CallTimes
-from artifactflow_nb.flows.langgraph.fingerprint import ask_for_usage_of_call
-from artifactflow_nb.flows.langgraph.messages import (
+from artifactflow_nb.plugins.graphs.fingerprint import ask_for_usage_of_call
+from artifactflow_nb.plugins.graphs.messages import (
     checkpoint_namespace,
     deltas_from_chunk,
     model_name_of,

@@ -28,8 +28,8 @@ from artifactflow_nb.core.approvals import CHOICES, ApprovalRequest, Decision, R
 from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.core.text.format import clip, storable_text
 from artifactflow_nb.flows.approval import TITLE_COLUMNS
-from artifactflow_nb.flows.langgraph.messages import to_plain_json
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.plugins.graphs.messages import to_plain_json
 from artifactflow_nb.store.encoding import to_json
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.errors import UsageError, brief, describe_error
+from artifactflow_nb.flows.base import Flow, OwnFlow
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -26,7 +27,7 @@ _ASYNC_METHODS = ("aget_tuple", "aput", "aput_writes")
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptedGraph:
+class AdaptedGraph(OwnFlow):
     """A graph that can answer questions; created by `adapt`.
 
     Attributes:
@@ -50,9 +51,15 @@ class AdaptedGraph:
     @property
     def fingerprint(self) -> dict[str, list[str]]:
         """The names of the graph's nodes, edges, tools and models, by which it differs from other graphs."""
-        from artifactflow_nb.flows.langgraph.fingerprint import graph_fingerprint
+        from artifactflow_nb.plugins.graphs.fingerprint import graph_fingerprint
 
         return graph_fingerprint(self.graph)
+
+    def flow(self, saver: "Callable[[], BaseCheckpointSaver[str]]") -> Flow:
+        """Return the graph as a flow; `saver` returns the checkpointer for a graph without its own."""
+        from artifactflow_nb.plugins.graphs.flow import AdaptedFlow
+
+        return AdaptedFlow(self, saver)
 
     @property
     def checkpointer(self) -> "BaseCheckpointSaver[Any] | None":

@@ -100,19 +100,6 @@ def graph_parts(graph: "AnyGraph") -> Iterator[Any]:
             pending.extend(_attributes(part))
 
 
-def graph_differences(recorded: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
-    """List the differences between two fingerprints; empty if nodes, edges and tools are the same."""
-    if recorded is None or now is None:
-        return [] if recorded is now else ["recorded with another kind of flow"]
-    differences = []
-    for kind in ("nodes", "edges", "tools"):
-        if kind in recorded and kind in now:
-            before, after = set(map(str, recorded[kind])), set(map(str, now[kind]))
-            differences += [f"{kind}: {name} is missing now" for name in sorted(before - after)]
-            differences += [f"{kind}: {name} is new" for name in sorted(after - before)]
-    return differences
-
-
 def _attributes(owner: Any) -> Iterator[Any]:
     """Yield the attributes of an object, and the items of those that are small containers."""
     for value in getattr(owner, "__dict__", {}).values():

@@ -15,12 +15,12 @@ from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType, payload_problem
 from artifactflow_nb.errors import RunCancelled, UsageError, brief
 from artifactflow_nb.flows.budget import NO_USAGE, pending_budget_requests
-from artifactflow_nb.flows.langgraph.budget_gate import BudgetGate, GraphHalted
-from artifactflow_nb.flows.langgraph.calls import Caller, GraphCalls, GraphTools
-from artifactflow_nb.flows.langgraph.messages import call_ids, checkpoint_namespace, messages_in_state, to_plain_json
-from artifactflow_nb.flows.langgraph.state import files_in, todos_in_output, write_files, write_plan
 from artifactflow_nb.flows.limits import load_run_budget
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.plugins.graphs.budget_gate import BudgetGate, GraphHalted
+from artifactflow_nb.plugins.graphs.calls import Caller, GraphCalls, GraphTools
+from artifactflow_nb.plugins.graphs.messages import call_ids, checkpoint_namespace, messages_in_state, to_plain_json
+from artifactflow_nb.plugins.graphs.state import files_in, todos_in_output, write_files, write_plan
 
 AGENT_NAME = "lc_agent_name"
 """The name of an agent in the metadata of its events, set by LangChain's `create_agent` and by deepagents."""

@@ -20,8 +20,8 @@ from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Interrupt
 
-from artifactflow_nb.flows.langgraph.fingerprint import graph_parts
-from artifactflow_nb.flows.langgraph.interrupts import RESUME_CHANNEL
+from artifactflow_nb.plugins.graphs.fingerprint import graph_parts
+from artifactflow_nb.plugins.graphs.interrupts import RESUME_CHANNEL
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest

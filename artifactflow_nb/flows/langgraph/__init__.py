@@ -1,1 +1,0 @@
-"""LangGraph graphs of other people as flows."""
