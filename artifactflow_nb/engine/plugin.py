@@ -2,8 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
 
 from artifactflow_nb.core.language import EnglishText, add_names
 from artifactflow_nb.core.plan import DELEGATING_TOOLS, MODEL_TEXT_TOOLS
@@ -17,6 +18,34 @@ from artifactflow_nb.tools.base import Tool
 
 if TYPE_CHECKING:
     from artifactflow_nb.engine.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class RouteCall:
+    """A request to a path of a plugin: the user, the values of the placeholders, and the body or None."""
+
+    user: str
+    params: Mapping[str, str]
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRoute:
+    """A path that a plugin adds to the HTTP interface.
+
+    Attributes:
+        method: `GET`, or `POST` for a change, which a read-only server refuses.
+        path: The path below the prefix; `{name}` matches one segment.
+        summary: What the path is for.
+        handler: Returns the answer, a JSON value; called on the engine's loop.
+        body: The JSON object of the request; None for a request without a body.
+    """
+
+    method: str
+    path: str
+    summary: str
+    handler: "Callable[[Engine, RouteCall], Awaitable[Any]]"
+    body: type[BaseModel] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +70,8 @@ class Plugin:
         kept_conversations: Returns the ids of its conversations, which are never pruned.
         references: Returns what a question can refer to: the text to insert, its label and its kind. The arguments are
             the engine, the conversation and the last message of the branch.
-        arguments: By name of an argument of the workbench's methods, what returns its values in a store.
-        serve: Returns, for a `RunLifecycle`, what the server calls for requests about the plugin.
+        accessor: Returns, for a workbench, its attribute by the name of the plugin, such as `wb.notes`.
+        routes: Returns its paths in the HTTP interface, when a server starts.
         check_row: Checks a row of a file, such as a sealed run: `ValueError` refuses the file.
     """
 
@@ -58,8 +87,8 @@ class Plugin:
     on_artifact_written: ArtifactHook | None = None
     kept_conversations: KeptConversations | None = None
     references: "Callable[[Engine, str, str | None], Awaitable[Sequence[tuple[str, str, str]]]] | None" = None
-    arguments: Mapping[str, Callable[[Path], Sequence[str]]] = field(default_factory=dict)
-    serve: Callable[[Any], Any] | None = None
+    accessor: Callable[[Any], Any] | None = None
+    routes: Callable[[], Sequence[ServedRoute]] = tuple
     check_row: RowCheck | None = None
 
 

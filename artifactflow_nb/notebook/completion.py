@@ -5,6 +5,7 @@
     wb.<tab>                   ask, chat, pending, ... before the other attributes
     wb.ask("...", flow="<tab>  the names of the flows
     wb.artifacts()["<tab>      the ids of the artifacts
+    wb.plugin["<tab>           the keys of what a plugin adds to the workbench
 """
 
 import re
@@ -23,12 +24,13 @@ VERBS = ("ask", "chat", "pending", "add_sources", "runs", "artifacts", "conversa
 
 _ATTRIBUTE = re.compile(r"(?<![\w.])(\w+)\.(\w*)\Z")
 _ARGUMENT = re.compile(r"(?<![\w.])(\w+)\.\w+\((?:[^()]|\([^()]*\))*\b(\w+)\s*=\s*([\"'])([^\"'\n]*)\Z")
+_KEY = re.compile(r"(?<![\w.])(\w+)\.(\w+)\[([\"'])([^\"'\n]*)\Z")
 _ARTIFACT = re.compile(r"(?<![\w.])(\w+)\.artifacts\(([\w.]*)\)\[([\"'])([^\"'\n]*)\Z")
 
 
 def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | None:
     """Return the fragment before the cursor and its completions, in order; None to leave them to IPython."""
-    for pattern in (_ARGUMENT, _ARTIFACT, _ATTRIBUTE):
+    for pattern in (_ARGUMENT, _ARTIFACT, _KEY, _ATTRIBUTE):
         match = pattern.search(text)
         wb = names.get(match[1]) if match else None
         if match is None or not (isinstance(wb, OpenSources) and getattr(wb, "is_open", False)):
@@ -40,6 +42,8 @@ def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | Non
         try:
             if pattern is _ARGUMENT:
                 found = _values(wb, match[2])
+            elif pattern is _KEY:
+                found = getattr(getattr(wb, match[2], None), "_ipython_key_completions_", list)()
             else:  # the artifacts of a branch that a variable names, or of the newest conversation
                 found = list(cast(Any, wb).artifacts(names.get(match[2]) if match[2] else None))
         except ArtifactFlowError:  # such as a conversation that does not exist yet
@@ -57,9 +61,8 @@ def _values(wb: Any, argument: str) -> Sequence[str]:
             return list(wb.known_models())
         case "depth":
             return DEPTHS
-    engine = wb._thread.engine  # noqa: SLF001 - the completion belongs to the workbench
-    sources = [plugin.arguments[argument] for plugin in engine.plugins.values() if argument in plugin.arguments]
-    return [value for list_values in sources for value in list_values(engine.database.path)]
+        case _:
+            return ()
 
 
 def add_completion() -> None:

@@ -37,7 +37,7 @@ from artifactflow_nb.export.report import write_report
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.run import RunRecord
-from artifactflow_nb.plugins import PluginFrames, load_plugins
+from artifactflow_nb.plugins import SealedRunAccessors, load_plugins
 from artifactflow_nb.recording.seal import ReadSource, SealedParts, read_sealed, write_store
 from artifactflow_nb.recording.verify import VerificationReport, verify
 from artifactflow_nb.store.database import DatabaseWork, connect
@@ -60,7 +60,7 @@ def open_run(path: str | os.PathLike[str]) -> "SealedRun":
     return SealedRun(file, *read_sealed(file))
 
 
-class SealedRun(PluginFrames, CardMixin, RunRecord):
+class SealedRun(SealedRunAccessors, Frames, CardMixin, RunRecord):
     """A run in a sealed file, with the properties of a `Run` and the frames of a workbench.
 
     Args:

@@ -50,7 +50,7 @@ from artifactflow_nb.notebook.lists import ConversationHandle, RequestList, RunL
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
 from artifactflow_nb.notebook.sources import BudgetLike, OpenSources
-from artifactflow_nb.plugins import PluginMethods, load_plugins
+from artifactflow_nb.plugins import WorkbenchAccessors, load_plugins
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
 from artifactflow_nb.recording.rows import import_rows
@@ -58,7 +58,7 @@ from artifactflow_nb.recording.seal import read_sealed
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.conversations import ParentId, ParentSelector, StoredMessage
 from artifactflow_nb.store.database import read_store
-from artifactflow_nb.store.frames import Frame, HasConversationId, RunFilter
+from artifactflow_nb.store.frames import Frame, RunFilter
 from artifactflow_nb.store.locks import check_not_forked, network_file_system
 from artifactflow_nb.store.metrics import load_forecast
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_full_id, load_unfinished
@@ -79,7 +79,7 @@ def _note_retry(run: object, method: str) -> None:
         print(wrap_words(note), file=sys.stderr)  # noqa: T201 - a line for the person
 
 
-class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
+class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
     """Asks questions, and shows and stores the results.
 
     Args:
@@ -193,6 +193,9 @@ class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
                 )
                 self._display = CellDisplay(self._thread, interactive)
                 super().__init__(self.data_dir / STORE_FILE)
+                for plugin in self._thread.engine.own_plugins:
+                    if plugin.accessor is not None:
+                        setattr(self, plugin.name, plugin.accessor(self))
                 add_completion()
             if file_system := network_file_system(self.data_dir):
                 warnings.warn(
@@ -266,7 +269,6 @@ class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
         conversation_id: ConversationReference | None = None,
         parent_message_id: ParentId = ParentSelector.ACTIVE,
         flow: str | OwnFlow | None = None,
-        project: str | HasConversationId | None = None,
         budget: BudgetLike = None,
         model: str | None = None,
         depth: Depth = "standard",
@@ -279,8 +281,7 @@ class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
             conversation_id: The conversation to continue, one of its runs, or its id; None starts a new one.
             parent_message_id: The message to continue from, by default the last of the branch; None for a new root.
             flow: The name of a flow, or a graph of your own, `af.adapt(graph)`, which is registered under its name as
-                by `register_flow`. By default `compose` for a project, otherwise `research`.
-            project: The project to write, or its name; the run continues the conversation of the project.
+                by `register_flow`; None for `research`.
             budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured budget.
             model: The name of the model for this run; agents with a model of their own keep it.
             depth: `quick`, `standard` or `deep`; `forecast` estimates its time and cost.
@@ -291,9 +292,7 @@ class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
         """
         check_text("question", question)
         conversation = None if conversation_id is None else references.conversation_id(conversation_id)
-        if project is not None:
-            conversation = self.conversation_of_project(project, conversation)
-        flow_name = self._flow_name(flow, project)
+        flow_name = self._flow_name(flow)
         return start_run(
             self._thread,
             self._display,
@@ -512,7 +511,6 @@ class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
         conversation: ConversationLike | None = None,
         *,
         flow: str | OwnFlow | None = None,
-        project: str | HasConversationId | None = None,
         budget: BudgetLike = None,
         model: str | None = None,
     ) -> "Panel":
@@ -521,19 +519,15 @@ class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
         Args:
             conversation: The conversation, its id, or one of its runs or messages; None for a new conversation.
             flow: The flow of questions that are asked in the panel, as for `ask`.
-            project: The project to write, or its name; the panel shows its conversation.
             budget: The limits of each run; None for the configured budget.
             model: The name of the model; None for the configured model.
 
-        Errors: `NotFound` for an unknown conversation or project; `UsageError` for an unknown flow or an invalid
-            budget.
+        Errors: `NotFound` for an unknown conversation; `UsageError` for an unknown flow or an invalid budget.
         """
         from artifactflow_nb.widgets.chat.view import ChatView
 
         shown_id = None if conversation is None else self._existing_branch(conversation)[0]
-        if project is not None:
-            shown_id = self.conversation_of_project(project, shown_id)
-        flow_name = self._flow_name(flow, project)
+        flow_name = self._flow_name(flow)
         self._thread.engine.flows.require(flow_name)
         limits = None if budget is None else Budget.from_limits(budget)
         return self._display.panel(
@@ -659,10 +653,10 @@ class Workbench(SuggestsNames, PluginMethods, OpenSources, CardMixin):
         self._thread.engine.flows.register(name, flow)
         return name
 
-    def _flow_name(self, flow: str | OwnFlow | None, project: str | HasConversationId | None) -> str:
-        """Return the name of a flow, by default that of projects or of questions; a graph is registered first."""
+    def _flow_name(self, flow: str | OwnFlow | None) -> str:
+        """Return the name of a flow, by default that of questions; a graph is registered first."""
         if flow is None:
-            return DEFAULT_FLOW if project is None else "compose"
+            return DEFAULT_FLOW
         return flow if isinstance(flow, str) else self._thread.engine.flows.add(flow)
 
 

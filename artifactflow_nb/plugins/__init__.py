@@ -1,14 +1,16 @@
 """The plugins that come with the package, each a folder. To take one out, remove its folder and its lines here."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
+from typing import Any, Generic, TypeVar
 
-from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS, Plugin, add_plugin
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.plugins.graphs import GRAPHS
 from artifactflow_nb.plugins.projects import PROJECTS
-from artifactflow_nb.plugins.projects.workbench import ProjectFrames, ProjectMethods
+from artifactflow_nb.plugins.projects.accessor import ProjectFrames, Projects
+
+T = TypeVar("T")
 
 GROUP = "artifactflow_nb.plugins"
 """The group of the entry points of packages that bring a plugin; a workbench uses those that it names."""
@@ -21,20 +23,26 @@ for _plugin in (
     BUILT_IN_PLUGINS[_plugin.name] = add_plugin(_plugin)
 
 
-class PluginFrames(
-    # One line for each plugin that has methods for frames:
-    ProjectFrames,
-    Frames,
-):
-    """The frames of the built-in plugins, as methods of a workbench and of a sealed run."""
+class Accessor(Generic[T]):
+    """A property of a workbench or a sealed run that a plugin adds; `create` makes its value from the object."""
+
+    def __init__(self, create: Callable[[Any], T]) -> None:
+        self._create = create
+
+    def __get__(self, owner: Any, _owner_type: type) -> T:
+        return self._create(owner)
 
 
-class PluginMethods(
-    # One line for each plugin that has other methods:
-    ProjectMethods,
-    PluginFrames,
-):
-    """The methods that the built-in plugins add to a workbench."""
+class SealedRunAccessors:
+    """The accessors of the built-in plugins on a sealed run, a line for each plugin."""
+
+    projects = Accessor(ProjectFrames)
+
+
+class WorkbenchAccessors:
+    """The accessors of the built-in plugins on a workbench, a line for each plugin."""
+
+    projects = Accessor(Projects)
 
 
 def load_plugins(plugins: Iterable[Plugin | str]) -> list[Plugin]:

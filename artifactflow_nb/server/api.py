@@ -13,11 +13,12 @@ from typing import Any
 from urllib.parse import quote
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from artifactflow_nb import __version__
 from artifactflow_nb.core.language import Language, in_language, translate
 from artifactflow_nb.core.text.panels import stylesheet
+from artifactflow_nb.engine.plugin import RouteCall, ServedRoute
 from artifactflow_nb.errors import (
     ArtifactFlowError,
     CassetteMiss,
@@ -30,10 +31,7 @@ from artifactflow_nb.errors import (
     UsageError,
 )
 from artifactflow_nb.server.bodies import (
-    AdvanceBody,
-    Body,
     ChatBody,
-    ProjectBody,
     ResumeBody,
     RetryBody,
     SourcesBody,
@@ -77,8 +75,8 @@ _STATUS: tuple[tuple[type[ArtifactFlowError], int], ...] = (
 _HTTP_CALLS = {
     "wb.pending()": "GET /pending",
     "wb.runs_df()": "GET /frames/runs",
-    "wb.project(": "POST /projects (",
-    'wb.ask("...", project="name")': 'POST /chat with {"project": "name"}',
+    "wb.projects.start(": "POST /projects (",
+    'wb.projects["name"].ask("...")': "POST /chat with its conversation_id",
     'wb.ask("...")': "POST /chat",
     'run.answer("...")': "the instruction of a decision",
     "run.deny()": "a decision that is not approved",
@@ -184,6 +182,16 @@ def _route(method: str, path: str, summary: str, *details: Any, **more: Any) -> 
     return add
 
 
+def _route_of_plugin(served: ServedRoute) -> tuple[Route, Handler]:
+    """Return a route of a plugin with its handler."""
+
+    async def handle(api: "Api", request: ApiRequest, body: Any) -> Answer:
+        call = RouteCall(request.user, request.params, body)
+        return Answer.of(await api.lifecycle.call_plugin(served, call))
+
+    return Route(served.method, served.path, served.summary, served.body), handle
+
+
 class Api:
     """The routes of the interface. `base_path` is its path as clients see it, for the addresses in answers."""
 
@@ -191,11 +199,13 @@ class Api:
         self.lifecycle = lifecycle
         self._base_path = base_path
         self._views = PageViews(lifecycle)
+        plugins = lifecycle.thread.engine.plugins.values()
+        self._routes = [*_ROUTES, *(_route_of_plugin(served) for plugin in plugins for served in plugin.routes())]
 
     async def answer(self, request: ApiRequest) -> Answer:
         """Answer a request; errors are answers, too."""
         allowed = []
-        for route, handler in _ROUTES:
+        for route, handler in self._routes:
             if (params := route.match(request.path)) is None:
                 continue
             allowed.append(route.method)
@@ -298,24 +308,6 @@ class Api:
     async def _add_sources(self, _request: ApiRequest, body: SourcesBody) -> Answer:
         return Answer.of({"message": await self.lifecycle.add_sources(body)})
 
-    @_route("GET", "/projects", "The names of the projects.")
-    async def _projects(self, _request: ApiRequest, _body: None) -> Answer:
-        return Answer.of({"projects": await self.lifecycle.of_plugin("projects").names()})
-
-    @_route("POST", "/projects", "Create a project; ask about it with the field `project` of POST /chat.", ProjectBody)
-    async def _create_project(self, request: ApiRequest, body: ProjectBody) -> Answer:
-        return Answer.of(await self.lifecycle.of_plugin("projects").create(body.name, body.template, request.user))
-
-    @_route("GET", "/projects/{name}", "The phases and blocks of a project.")
-    async def _project(self, request: ApiRequest, _body: None) -> Answer:
-        return Answer.of(await self.lifecycle.of_plugin("projects").project(request.params["name"]))
-
-    @_route("POST", "/projects/{name}/advance", "Change a project to another phase.", AdvanceBody)
-    async def _advance(self, request: ApiRequest, body: AdvanceBody) -> Answer:
-        return Answer.of(
-            await self.lifecycle.of_plugin("projects").advance(request.params["name"], body.phase, request.user)
-        )
-
     @_route("GET", "/frames/{name}", "The rows of a frame.", query=("run", "conversation", "columns"))
     async def _frame(self, request: ApiRequest, _body: None) -> Answer:
         filters: dict[str, Any] = {
@@ -351,10 +343,10 @@ class Api:
 
     @_route("GET", "/openapi.json", "This description.")
     async def _openapi(self, _request: ApiRequest, _body: None) -> Answer:
-        return Answer.of(describe([route for route, _ in _ROUTES], self._base_path))
+        return Answer.of(describe([route for route, _ in self._routes], self._base_path))
 
 
-def read_body(kind: type[Body], request: ApiRequest) -> Body:
+def read_body(kind: type[BaseModel], request: ApiRequest) -> BaseModel:
     """Read the JSON object of a request; `UsageError` with the field for anything else."""
     try:
         value = orjson.loads(request.body)

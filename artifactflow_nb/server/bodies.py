@@ -23,12 +23,7 @@ class ChatBody(Body):
     parent_message_id: str | None = Field(
         default=None, description="The message to continue from; `root` for a new root; null for the active branch."
     )
-    project: str | None = Field(
-        default=None, description="The name of the project that the question is about, instead of a conversation."
-    )
-    flow: str | None = Field(
-        default=None, description=f"The flow that answers; null for {DEFAULT_FLOW}, or for the flow of projects."
-    )
+    flow: str | None = Field(default=None, description=f"The flow that answers; null for {DEFAULT_FLOW}.")
     depth: Depth = Field(default="standard", description="How far the run goes.")
     clarify: Clarify | None = Field(
         default=None, description="Whether the lead asks what the question means; null for the setting of the server."
@@ -36,21 +31,6 @@ class ChatBody(Body):
     budget: dict[str, Any] | None = Field(
         default=None, description="Limits of the run, at most those of the server: tokens, usd, seconds, when_spent."
     )
-
-
-class ProjectBody(Body):
-    """A new project."""
-
-    name: str = Field(description="The name, which is unique on the server.")
-    template: str | dict[str, Any] | None = Field(
-        default=None, description="The name of a packaged template, or an object with its fields; null for `default`."
-    )
-
-
-class AdvanceBody(Body):
-    """The change of a project to another phase."""
-
-    phase: str | None = Field(default=None, description="The phase; null for the next one.")
 
 
 class RetryBody(Body):

@@ -16,11 +16,14 @@ import logging
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
+from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.analysis.frames.catalog import all_frames
+from artifactflow_nb.analysis.frames.reading import load_frame
 from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.clock_ids import RandomIds
@@ -29,11 +32,11 @@ from artifactflow_nb.core.local_files import read_bytes, reason
 from artifactflow_nb.core.text.format import translate_count
 from artifactflow_nb.engine.cited_sources import linked_file
 from artifactflow_nb.engine.controller import RunOptions, RunResult
+from artifactflow_nb.engine.plugin import RouteCall, ServedRoute
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, UsageError
 from artifactflow_nb.models.base import Model
-from artifactflow_nb.plugins import PluginFrames
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.server.bodies import ChatBody, ResumeBody, RetryBody, SourcesBody
 from artifactflow_nb.server.stream import EventQueue, Mailbox, SentEvent
@@ -47,8 +50,6 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-FRAMES: Final = tuple(frame.name for frame in all_frames())
-"""The frames that can be read; see `Frames`."""
 
 _ENGINE_PREFIX = "eng-server"
 _ROOT = "root"
@@ -108,7 +109,7 @@ class RunLifecycle:
         self.thread = thread
         self.read_only = read_only
         self.root: Path | None = None
-        self.frames = PluginFrames(thread.engine.database.path)
+        self.frames = Frames(thread.engine.database.path)
         self._engine = thread.engine
         self._controller = thread.engine.controller
         self.mailboxes: WeakSet[Mailbox[Any]] = WeakSet()
@@ -117,12 +118,15 @@ class RunLifecycle:
         """Run a coroutine on the engine's loop; it is completed even if the client disconnects."""
         return await asyncio.shield(asyncio.wrap_future(self.thread.submit(work)))
 
-    def of_plugin(self, name: str) -> Any:
-        """Return what a plugin serves; `NotFound` if the engine has no such plugin."""
-        plugin = self._engine.plugins.get(name)
-        if plugin is None or plugin.serve is None:
-            raise NotFound(f"This server has no plugin {name!r}.")
-        return plugin.serve(self)
+    async def call_plugin(self, route: ServedRoute, call: RouteCall) -> Any:
+        """Call the handler of a plugin's route; `ReadOnly` if it is a change and changes are rejected."""
+
+        async def handle() -> Any:
+            return await route.handler(self._engine, call)
+
+        if route.method != "GET":
+            self.check_writable()
+        return await self.call(handle())
 
     def check_writable(self) -> None:
         """Raise `ReadOnly` if changes are rejected."""
@@ -158,8 +162,6 @@ class RunLifecycle:
             options["flow"] = body.flow
         if body.conversation_id is not None:
             options["conversation_id"] = body.conversation_id
-        if body.project is not None:
-            options |= await self.of_plugin("projects").question(body.project, body.conversation_id, body.flow)
         if body.parent_message_id is not None:
             options["parent_message_id"] = None if body.parent_message_id == _ROOT else body.parent_message_id
         self.check_writable()
@@ -424,9 +426,11 @@ class RunLifecycle:
 
     async def frame(self, name: str, filters: Mapping[str, Any]) -> Any:
         """Load a frame of the store as a DataFrame, in a thread."""
-        if name not in FRAMES:
-            raise NotFound(f"There is no frame {name!r}. Known: {', '.join(FRAMES)}.")
-        return await asyncio.to_thread(getattr(self.frames, f"{name}_df"), **filters)
+        declared = {frame.name: frame for frame in all_frames()}
+        if name not in declared:
+            raise NotFound(f"There is no frame {name!r}. Known: {', '.join(declared)}.")
+        load = getattr(self.frames, f"{name}_df", partial(load_frame, self._engine.database.path, declared[name]))
+        return await asyncio.to_thread(load, **filters)
 
     async def add_sources(self, body: SourcesBody) -> str:
         """Add files to the sources, and return a message for the user.

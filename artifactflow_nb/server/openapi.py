@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from artifactflow_nb import __version__
-from artifactflow_nb.server.bodies import Body
 
 _REFERENCE = "#/components/schemas/{model}"
 
@@ -26,7 +26,7 @@ class Route:
     method: str
     path: str
     summary: str
-    body: type[Body] | None = None
+    body: type[BaseModel] | None = None
     status: int = 200
     query: tuple[str, ...] = ()
     media_type: str = "application/json"

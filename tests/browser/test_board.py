@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 SETUP = """import tempfile
 import artifactflow_nb as af
 wb = af.Workbench(data_dir=tempfile.mkdtemp(), model=af.ScriptedModel([]))
-project = wb.project("How fast does the sea rise?", template="paper")
+project = wb.projects.start("How fast does the sea rise?", template="paper")
 project.add("Aim", "Say how fast the sea rises at our coast, for those who build there.", phase="question",
             need_review=True).approve()
 project.add("Scope", phase="question", prompt="Which coasts, which years")
@@ -138,7 +138,7 @@ import artifactflow_nb as af
 
 wb = af.Workbench(data_dir=tempfile.mkdtemp(), agent_models={"writer": af.ScriptedModel([
     "Gauges show 3 mm a year.", "- Gauges: 3 mm a year\\n- Since 1993: 3.4 mm", "3.4 mm a year since 1993."])})
-project = wb.project("How fast does the sea rise?", template="paper")
+project = wb.projects.start("How fast does the sea rise?", template="paper")
 project.add("Findings", phase="method", prompt="What do gauges show?", auto_generate=True, need_review=True)
 project.add("Table", phase="analysis", prompt="As a list", auto_generate=True, depends_on=["Findings"])
 project.add("Summary", phase="writing", auto_generate=True, depends_on=["Table"])"""
@@ -168,7 +168,7 @@ MANY = """import tempfile
 import artifactflow_nb as af
 
 wb = af.Workbench(data_dir=tempfile.mkdtemp(), model=af.ScriptedModel([]))
-project = wb.project("Ein Projekt mit einem sehr langen Namen, wie ihn Förderrichtlinien verlangen")
+project = wb.projects.start("Ein Projekt mit einem sehr langen Namen, wie ihn Förderrichtlinien verlangen")
 phases = project.phases
 names = ["海平面上升的速度有多快：以北海为例", "Donaudampfschifffahrtsgesellschaftskapitänswitwenrente", "Method",
          "What the gauges at the coast have shown since they were put there, year by year"]

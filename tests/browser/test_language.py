@@ -26,7 +26,7 @@ def turn(request):
 
 wb = af.Workbench(data_dir=tempfile.mkdtemp(), model=af.ScriptedModel(turn), language="{language}",
                   graph_config={{"approval": {{"enabled": True}}}})
-project = wb.project(aim, template="paper")
+project = wb.projects.start(aim, template="paper")
 project.add(aim, text, phase="question", need_review=True).approve()
 project.add(report, phase="writing", is_group=True)
 project.add(method, text, parent=report, depends_on=[aim], prompt=text)

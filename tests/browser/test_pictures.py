@@ -43,7 +43,7 @@ last = wb.ask("What may be deleted, and when?", conversation_id=first.conversati
 
 desk = af.Workbench(data_dir="desk", graph_config={"approval": {"enabled": True}})
 desk.add_sources("handbook")
-manual = desk.project("How we keep our data", template="paper")
+manual = desk.projects.start("How we keep our data", template="paper")
 manual.add("Question", "How are backups checked?", need_review=True).approve()
 manual.add("Storage", prompt="How are backups checked?", phase="literature",
            depends_on=["Question"], auto_generate=True)

@@ -49,8 +49,8 @@ def archive(ctx: af.ToolContext, series: str) -> str:
     "Order a series from the archive, for a fee."
     return f"{series}: 3.3 mm a year"
 
-project = wb.project("Sea level", template="paper")
-run = wb.ask("How fast does the sea rise? Have it researched.", project=project)
+project = wb.projects.start("Sea level", template="paper")
+run = project.ask("How fast does the sea rise? Have it researched.")
 run"""
 RESULT = """await run
 print([(block.name, block.phase, block.status) for block in project.blocks])

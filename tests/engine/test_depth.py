@@ -50,7 +50,7 @@ def test_depth_that_a_run_cannot_have_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="depth is 'abyss'; it must be one of 'quick', 'standard', 'deep'"):
             wb.ask("Why?", depth="abyss")  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="Runs of the flow 'compose' have no depth"):
-            wb.ask("Why?", project=wb.project("Essay"), depth="deep")
+            wb.ask("Why?", conversation_id=wb.projects.start("Essay").conversation_id, flow="compose", depth="deep")
         assert wb.runs_df().empty
 
 

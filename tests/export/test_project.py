@@ -18,7 +18,7 @@ from artifactflow_nb.plugins.projects.handle import Project
 @pytest.fixture
 def project(workbench: OpenWorkbench) -> Project:
     """A report in two phases, with a group in a group."""
-    report = workbench().project("Sea levels", template="paper")
+    report = workbench().projects.start("Sea levels", template="paper")
     report.add("Question", "How fast does it rise?", phase="question")
     report.add("Report", phase="writing", is_group=True)
     report.add("Method", "# Method\n\nGauges.\n\n## Where\n\nAt the coast.", parent="Report")
@@ -64,7 +64,7 @@ def test_unfinished_document_starts_with_a_notice(project: Project, tmp_path: Pa
 
 def test_notice_has_the_language_of_the_views(workbench: OpenWorkbench, tmp_path: Path) -> None:
     with workbench([], language="zh") as wb:
-        project = wb.project("海平面")
+        project = wb.projects.start("海平面")
         project.add("总结", phase=project.phase)
         page = project.to_html(tmp_path).read_text()
     assert "<strong>此文档尚未完成</strong>" in page
@@ -129,7 +129,7 @@ def test_page_and_word_document_have_the_same_outline(project: Project, tmp_path
 
 def test_headings_end_at_level_six(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Deeper blocks keep their order."""
-    project = workbench().project("Deep", template="paper")
+    project = workbench().projects.start("Deep", template="paper")
     parent: Any = ""
     for name in "ABCDEFG":
         parent = project.add(name, parent=parent, is_group=True)
@@ -140,7 +140,7 @@ def test_headings_end_at_level_six(workbench: OpenWorkbench, tmp_path: Path) -> 
 
 def test_project_without_blocks_is_exported_as_its_title(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """An existing file stays."""
-    project = workbench().project("Nothing <b>yet</b>", template="paper")
+    project = workbench().projects.start("Nothing <b>yet</b>", template="paper")
     assert project.to_markdown(tmp_path).read_text() == "# Nothing &lt;b>yet&lt;/b>\n"
     assert all(write(tmp_path).is_file() for write in (project.to_html, project.to_docx, project.to_ipynb))
     with pytest.raises(UsageError, match="overwrite=True"):
@@ -149,7 +149,7 @@ def test_project_without_blocks_is_exported_as_its_title(workbench: OpenWorkbenc
 
 def test_hostile_texts_stay_harmless(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Texts, names and phases are sanitised in every format, and all headings remain."""
-    project = workbench().project("<script>window.__xss++</script> $x$", template="paper")
+    project = workbench().projects.start("<script>window.__xss++</script> $x$", template="paper")
     for n, text in enumerate(HOSTILE):
         name = text.replace("/", "|").lstrip("@")[:90].encode("utf-8", "replace").decode()
         project.add(f"{n} {name}", text.encode("utf-8", "replace").decode())

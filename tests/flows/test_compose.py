@@ -40,7 +40,7 @@ def open_project(
 ) -> tuple[af.Workbench, Project]:
     """A workbench with these turns of its agents, and a project of three blocks: Goal <- Text <- Summary."""
     wb = workbench(by_agent(**turns), interactive=False, approvals=approvals, agent_models=agent_models)
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("Goal", "Say what X is.")
     project.add("Text", depends_on=["Goal"], prompt="All about X.", phase="writing")
     project.add("Summary", depends_on=["Text"], phase="writing")
@@ -66,7 +66,7 @@ def results(wb: af.Workbench) -> list[tuple[str, bool]]:
 def test_writer_sees_prompt_and_dependencies(workbench: OpenWorkbench) -> None:
     """The writer's answer is the block's text, completed; its task has the block's prompt and its dependencies."""
     wb, project = open_project(workbench, composer=[GENERATE, "Done."], writer=["X is a letter."])
-    run = wb.ask("Write the text.", project=project).wait()
+    run = project.ask("Write the text.").wait()
     assert (run.status, run.response) == ("completed", "Done.")
     block = project["Text"]
     assert (block.content, block.status, block.created_by, block.is_stale) == (
@@ -85,7 +85,7 @@ def test_block_that_needs_review_stays_a_draft(workbench: OpenWorkbench) -> None
     calls = [call("generate_field_content", field_name=name) for name in ("Text", "Summary")]
     wb, project = open_project(workbench, composer=[*calls, "Done."], writer=["X is a letter."])
     project["Text"].set(need_review=True)
-    run = wb.ask("Write all.", project="Essay").wait()
+    run = wb.projects["Essay"].ask("Write all.").wait()
     assert run.status == "completed"
     assert (project["Text"].status, project["Summary"].status) == ("draft", "empty")
     assert results(wb) == [("generate_field_content", True), ("generate_field_content", False)]
@@ -96,7 +96,7 @@ def test_independent_calls_of_a_reply_run_in_parallel(workbench: OpenWorkbench) 
     both = "".join(call("generate_field_content", field_name=name) for name in ("Text", "More"))
     wb, project = open_project(workbench, composer=[both, "Done."], writer=["One.", "Two."])
     project.add("More", depends_on=["Goal"])
-    wb.ask("Write both.", project=project).wait()
+    project.ask("Write both.").wait()
     assert sorted(project[name].content for name in ("Text", "More")) == ["One.", "Two."]
     first, second = (frame for _, frame in wb.tool_calls_df().iterrows())
     assert second["called_at"] < first["completed_at"]
@@ -106,7 +106,7 @@ def test_block_does_not_wait_for_a_later_call(workbench: OpenWorkbench) -> None:
     """If a dependency is written only by a later call, the call fails at once instead of waiting forever."""
     calls = [call("generate_field_content", field_name="Summary"), call("query_field", field_name="Goal"), GENERATE]
     wb, project = open_project(workbench, composer=["".join(calls), "Done."], writer=["X is a letter."])
-    run = wb.ask("Write both.", project=project).wait(20)
+    run = project.ask("Write both.").wait(20)
     assert run.status == "completed"
     assert results(wb) == [
         ("generate_field_content", False),
@@ -122,7 +122,7 @@ def test_block_waits_for_a_parallel_edit_of_its_dependency(workbench: OpenWorkbe
     wb, project = open_project(
         workbench, composer=[change + GENERATE, "Done."], editor=editor, writer=["X is a letter."]
     )
-    run = wb.ask("Tell, not say; then write the text.", project=project).wait()
+    run = project.ask("Tell, not say; then write the text.").wait()
     assert (run.status, project["Text"].status) == ("waiting", "empty")
     assert run.approve().wait().status == "completed"
     assert "Tell what X is." in prompts(wb, "You write one block")[0]
@@ -132,9 +132,9 @@ def test_block_waits_for_a_parallel_edit_of_its_dependency(workbench: OpenWorkbe
 def test_block_index_is_current_in_each_prompt(workbench: OpenWorkbench) -> None:
     """The next prompt has the person's own edits between turns, and those of tools within one."""
     wb, project = open_project(workbench, composer=[GENERATE, "Done.", "Seen."], writer=["Of X."])
-    wb.ask("Write.", project=project).wait()
+    project.ask("Write.").wait()
     project["Goal"].write("Say what Y is.")
-    wb.ask("And now?", project=project).wait()
+    project.ask("And now?").wait()
     before, after, later = prompts(wb, "You write a document together")
     assert "- Text [writing, empty] to say: All about X." in before
     assert "- Text [writing, completed] Of X." in after
@@ -145,11 +145,11 @@ def test_block_index_is_current_in_each_prompt(workbench: OpenWorkbench) -> None
 def test_referenced_block_is_in_the_prompt(workbench: OpenWorkbench) -> None:
     """`@name` adds the block's text; an unknown name is rejected before the model is called."""
     wb, project = open_project(workbench, composer=["It says what X is."])
-    wb.ask("What does @Goal say?", project=project).wait()
+    project.ask("What does @Goal say?").wait()
     [prompt] = prompts(wb, "You write a document together")
     assert '<block name="Goal">\nSay what X is.\n</block>' in prompt
     with pytest.raises(af.UsageError, match="@Gaol names no block"):
-        wb.ask("What does @Gaol say?", project=project)
+        project.ask("What does @Gaol say?")
     assert len(wb.runs()) == 1
 
 
@@ -159,11 +159,11 @@ def test_path_reference_works_with_any_spacing(workbench: OpenWorkbench) -> None
     project.add("Body", is_group=True)
     project.add("Intro", "Hello.", parent="Body")
     for question in ("Is @Body/Intro good?", "Is @body / intro good?"):
-        wb.ask(question, project=project).wait()
+        project.ask(question).wait()
         assert '<references>\n<block name="Body / Intro">' in prompts(wb, "You write a document together")[-1]
     for question in ("Is @Body/Intor good?", "Is @Body / Intor good?"):
         with pytest.raises(af.UsageError, match="@Body / Intor names no block"):
-            wb.ask(question, project=project)
+            project.ask(question)
 
 
 def test_long_document_leaves_room_for_tool_results(workbench: OpenWorkbench) -> None:
@@ -179,7 +179,7 @@ def test_long_document_leaves_room_for_tool_results(workbench: OpenWorkbench) ->
 
     project.change(all_of_them)
     project.add("Long", "It is long. " * 1000)
-    run = wb.ask(f"Compare {', '.join('@' + name for name in names[:5])}.", project=project).wait()
+    run = project.ask(f"Compare {', '.join('@' + name for name in names[:5])}.").wait()
     assert run.status == "completed"
     prompt = prompts(wb, "You write a document together")[-1]
     assert "It is long. " * 1000 in prompt
@@ -191,10 +191,10 @@ def test_long_document_leaves_room_for_tool_results(workbench: OpenWorkbench) ->
 def test_edits_wait_for_approval_with_a_diff(workbench: OpenWorkbench) -> None:
     """Approved edits are written, and the composer gets the result."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
-    wb, project = open_project(
+    _wb, project = open_project(
         workbench, composer=[change, "Changed."], editor=[call("propose_edits", **EDIT), "Told."]
     )
-    run = wb.ask("Tell, not say.", project=project).wait()
+    run = project.ask("Tell, not say.").wait()
     [request] = run.pending
     assert (request.kind, request.agent) == ("edit", "editor")
     assert "-Say what X is.\n" in request.preview
@@ -210,10 +210,10 @@ def test_edit_does_not_make_a_stale_text_current(workbench: OpenWorkbench, seen:
     """A stale text stays stale after an edit, unless the editor has seen the changed dependency."""
     change = call("modify_field", field_name="Text", modification_instruction="Big.", reference_fields=seen)
     edits = call("propose_edits", edits=[{"anchor": "a letter", "replacement": "A LETTER"}])
-    wb, project = open_project(workbench, composer=[change, "Changed."], editor=[edits, "Big."], approvals="approve")
+    _wb, project = open_project(workbench, composer=[change, "Changed."], editor=[edits, "Big."], approvals="approve")
     project["Text"].write("X is a letter.")
     project["Goal"].write("Say what Y is.")
-    wb.ask("Bigger.", project=project).wait()
+    project.ask("Bigger.").wait()
     assert (project["Text"].content, project["Text"].is_stale) == ("X is A LETTER.", is_stale)
 
 
@@ -222,7 +222,7 @@ def test_denied_edits_change_nothing(workbench: OpenWorkbench) -> None:
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     editor = [call("propose_edits", **EDIT), "They declined."]
     wb, project = open_project(workbench, composer=[change, "Left."], editor=editor, approvals="deny")
-    wb.ask("Tell, not say.", project=project).wait()
+    project.ask("Tell, not say.").wait()
     assert project["Goal"].content == "Say what X is."
     assert results(wb) == [("modify_field", False), ("propose_edits", False)]
 
@@ -232,7 +232,7 @@ def test_invalid_anchor_is_reported_to_the_editor(workbench: OpenWorkbench) -> N
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     invalid = call("propose_edits", edits=[{"anchor": "Say that", "replacement": "Tell"}])
     wb, project = open_project(workbench, composer=[change, "Left."], editor=[invalid, "No."])
-    assert wb.ask("Tell.", project=project).wait().status == "completed"
+    assert project.ask("Tell.").wait().status == "completed"
     error = wb.tool_calls_df().set_index("tool_name")["error_message"]["propose_edits"]
     assert "the anchor of edit 1 is not in the text" in error
     assert "Say what X is." in error
@@ -242,7 +242,7 @@ def test_concurrently_changed_text_is_not_overwritten(workbench: OpenWorkbench) 
     """A person's text from the time of the job stays; the call's result contains the writer's text."""
     writer = BlockedModel(["By the writer."])
     wb, project = open_project(workbench, composer=[GENERATE, "Done."], agent_models={"writer": writer})
-    run = wb.ask("Write.", project=project)
+    run = project.ask("Write.")
     assert writer.called.wait(20)
     project["Text"].write("By hand.")
     writer.may_reply.set()
@@ -256,8 +256,8 @@ def test_concurrently_changed_text_is_not_overwritten(workbench: OpenWorkbench) 
 def test_overwriting_a_persons_text_needs_approval(workbench: OpenWorkbench) -> None:
     """`update_field` on a person's text waits with its diff; on an agent's text it does not."""
     update = call("update_field", field_name="Goal", content="Say what Y is.")
-    wb, project = open_project(workbench, composer=[update, update.replace("Y", "Z"), "Done."])
-    run = wb.ask("Y.", project=project).wait()
+    _wb, project = open_project(workbench, composer=[update, update.replace("Y", "Z"), "Done."])
+    run = project.ask("Y.").wait()
     assert "+Say what Y is." in run.pending[0].preview
     run.approve().wait()
     assert (run.status, project["Goal"].content, project["Goal"].writer) == ("completed", "Say what Z is.", "composer")
@@ -277,8 +277,8 @@ def test_manage_architecture_arranges_blocks(workbench: OpenWorkbench) -> None:
         arrange("remove", "Goal"),
         "Done.",
     ]
-    wb, project = open_project(workbench, composer=turns)
-    run = wb.ask("Arrange.", project=project).wait()
+    _wb, project = open_project(workbench, composer=turns)
+    run = project.ask("Arrange.").wait()
     assert "These depend on it and become stale: Abstract, Body / Text, Body again / Text." in run.pending[0].preview
     run.approve().wait()
     assert [block.path for block in project.blocks] == [
@@ -303,9 +303,9 @@ def test_manage_architecture_changes_settings(workbench: OpenWorkbench) -> None:
         arrange(need_review=False),
         "Done.",
     ]
-    wb, project = open_project(workbench, composer=turns)
+    _wb, project = open_project(workbench, composer=turns)
     project["Summary"].set(depends_on=[])
-    run = wb.ask("Arrange.", project=project).wait()
+    run = project.ask("Arrange.").wait()
     text = project["Text"]
     assert (text.depends_on, text.prompt, text.need_review, text.auto_generate) == ((), "In short.", True, False)
     assert run.pending[0].preview == "New texts of Text will no longer wait for your review."
@@ -331,7 +331,7 @@ def test_invalid_action_is_rejected(workbench: OpenWorkbench, params: dict[str, 
     arrange = call("manage_architecture", **{"block_name": "Text", **params})
     wb, project = open_project(workbench, composer=[arrange, "Done."])
     before = [(block.path, block.version) for block in project.blocks]
-    assert wb.ask("Arrange.", project=project).wait().status == "completed"
+    assert project.ask("Arrange.").wait().status == "completed"
     assert message in wb.tool_calls_df()["error_message"].iloc[0]
     assert [(block.path, block.version) for block in project.blocks] == before
 
@@ -342,17 +342,17 @@ def test_before_name_implies_the_group(workbench: OpenWorkbench) -> None:
         call("manage_architecture", action="move", block_name="Summary", before_name="Intro"),
         call("manage_architecture", action="add", block_name="Title", before_name="Intro"),
     ]
-    wb, project = open_project(workbench, composer=["".join(arrange), "Done."])
+    _wb, project = open_project(workbench, composer=["".join(arrange), "Done."])
     project.add("Body", is_group=True, phase="writing")
     project.add("Intro", parent="Body")
-    wb.ask("Arrange.", project=project).wait()
+    project.ask("Arrange.").wait()
     assert [block.name for block in project.blocks if block.parent] == ["Summary", "Title", "Intro"]
 
 
 def test_advancing_a_phase_lists_unfinished_blocks(workbench: OpenWorkbench) -> None:
     """The phase changes, no block is completed by that, and the result lists the unfinished ones."""
     wb, project = open_project(workbench, composer=[call("advance_to_phase", target_phase="review"), "There."])
-    wb.ask("On.", project=project).wait()
+    project.ask("On.").wait()
     assert (project.phase, project["Goal"].status) == ("review", "draft")
     assert "Unfinished: Goal (draft); Text (empty); Summary (empty)." in prompts(wb, "You write a document together")[1]
 
@@ -360,10 +360,10 @@ def test_advancing_a_phase_lists_unfinished_blocks(workbench: OpenWorkbench) -> 
 def test_intent_guide_is_only_in_the_intent_phase(workbench: OpenWorkbench) -> None:
     """In the first phase of the default template the prompt has the guide; later it does not."""
     wb = workbench(by_agent(composer=["What for?", "Good."]), interactive=False)
-    project = wb.project("Campaign")
-    wb.ask("Make something.", project=project).wait()
+    project = wb.projects.start("Campaign")
+    project.ask("Make something.").wait()
     project.advance_to_phase()
-    wb.ask("Go on.", project=project).wait()
+    project.ask("Go on.").wait()
     first, second = prompts(wb, "You write a document together")
     assert ("<intent_guide>" in first, "<intent_guide>" in second) == (True, False)
 
@@ -371,10 +371,10 @@ def test_intent_guide_is_only_in_the_intent_phase(workbench: OpenWorkbench) -> N
 def test_compose_flow_needs_a_project(workbench: OpenWorkbench) -> None:
     """Without a project, or with an unknown one, no model is called, and the error says what to do."""
     wb = workbench(interactive=False)
-    with pytest.raises(af.UsageError, match='wb.ask\\("...", project="name"\\)'):
+    with pytest.raises(af.UsageError, match=r'wb.projects\["name"\].ask\("..."\)'):
         wb.ask("Write.", flow="compose")
-    for begin in (lambda: wb.ask("Write.", project="Nothing"), lambda: wb.chat(project="Nothing")):
-        with pytest.raises(af.NotFound, match="Create it with wb.project\\('Nothing'\\)"):
+    for begin in (lambda: wb.projects["Nothing"].ask("Write."), wb.projects["Nothing"].chat):
+        with pytest.raises(af.NotFound, match="Create it with wb.projects.start\\('Nothing'\\)"):
             begin()
 
 
@@ -382,7 +382,7 @@ def test_each_branch_has_its_own_blocks(workbench: OpenWorkbench) -> None:
     """A regenerated answer starts with the blocks as they were before the question."""
     turns = [call("update_field", field_name="Text", content=text) for text in ("One.", "Two.")]
     wb, project = open_project(workbench, composer=[turns[0], "Done.", turns[1], "Done."])
-    run = wb.ask("Write.", project=project).wait()
+    run = project.ask("Write.").wait()
     assert project["Text"].content == "One."
     repeated = wb.regenerate(run).wait()
     assert (repeated.status, project["Text"].content) == ("completed", "Two.")

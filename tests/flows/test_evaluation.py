@@ -68,7 +68,7 @@ class Graders(ScriptedModel):
 def open_judged(workbench: OpenWorkbench, model: ScriptedModel, **more: Any) -> tuple[af.Workbench, Project]:
     """A workbench with a project of two blocks that have texts, and one that has none."""
     wb = workbench(model=model, interactive=False, **more)
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     for name, text in TEXTS.items():
         project.add(name, text, prompt=f"All about {name}.")
     project.add("Empty")
@@ -79,8 +79,8 @@ def test_graders_run_concurrently(workbench: OpenWorkbench) -> None:
     """All graders start before any of them ends; each score has a row, and the composer gets all scores."""
     calls = evaluate("Text", "More", eval_dimensions=["clarity", "evidence"])
     wb, project = open_judged(workbench, Graders(calls, "Good.", together=4))
-    assert wb.ask("How good is it?", project=project).wait().response == "Good."
-    frame = wb.evaluations_df(project)
+    assert project.ask("How good is it?").wait().response == "Good."
+    frame = wb.projects.evaluations_df(project)
     assert sorted(zip(frame["block"], frame["dimension"], frame["score"], strict=True)) == [
         ("More", "clarity", 4),
         ("More", "evidence", 4),
@@ -112,8 +112,8 @@ def test_grade_order_does_not_depend_on_timing(workbench: OpenWorkbench) -> None
     """The frame and its plots are the same, whichever grader ends first."""
     calls = evaluate("Text", "More", eval_dimensions=["clarity", "evidence"])
     wb, project = open_judged(workbench, LastFirst(calls, "Good."))
-    wb.ask("How good is it?", project=project).wait()
-    frame = wb.evaluations_df(project)
+    project.ask("How good is it?").wait()
+    frame = wb.projects.evaluations_df(project)
     assert not frame["created_at"].is_monotonic_increasing
     pairs = list(zip(frame["block"], frame["dimension"], strict=True))
     assert pairs == [("Text", "clarity"), ("Text", "evidence"), ("More", "clarity"), ("More", "evidence")]
@@ -123,15 +123,15 @@ def test_grades_frame_shows_the_active_branch(workbench: OpenWorkbench) -> None:
     """Grades of other branches are selected by `all_branches` or by their run."""
     calls = evaluate("Text", eval_dimensions=["clarity"])
     wb, project = open_judged(workbench, Graders(calls, "Good.", calls, "Good, too.", "Nothing to judge."))
-    first = wb.ask("How good is it?", project=project).wait()
+    first = project.ask("How good is it?").wait()
     second = wb.regenerate(first).wait()
-    assert wb.evaluations_df(project)["run_id"].tolist() == [second.run_id]
-    assert wb.evaluations_df(project, run=first)["run_id"].tolist() == [first.run_id]
-    every = wb.evaluations_df(all_branches=True)
+    assert wb.projects.evaluations_df(project)["run_id"].tolist() == [second.run_id]
+    assert wb.projects.evaluations_df(project, run=first)["run_id"].tolist() == [first.run_id]
+    every = wb.projects.evaluations_df(all_branches=True)
     assert every["run_id"].tolist() == [first.run_id, second.run_id]
     assert every["is_active"].tolist() == [False, True]
-    wb.ask("And now?", project=project, parent_message_id=first.message_id).wait()
-    assert wb.evaluations_df(project)["run_id"].tolist() == [first.run_id]
+    project.ask("And now?", parent_message_id=first.message_id).wait()
+    assert wb.projects.evaluations_df(project)["run_id"].tolist() == [first.run_id]
     assert wb.query("SELECT is_active FROM evaluations ORDER BY created_at")["is_active"].tolist() == [True, False]
 
 
@@ -140,7 +140,7 @@ def test_grader_task_is_complete(workbench: OpenWorkbench) -> None:
     wb, project = open_judged(workbench, Graders(evaluate("More", eval_dimensions=["evidence"]), "Good."))
     project["More"].set(depends_on=["Text"])
     project.personas.add("Ann", "A nurse.")
-    wb.ask("How good is it?", project=project).wait()
+    project.ask("How good is it?").wait()
     task = prompts(wb, "You judge one block")[0]
     for part in ("Check the claims", "All about More.", TEXTS["Text"], TEXTS["More"], "Ann: A nurse."):
         assert part in task
@@ -154,11 +154,11 @@ def test_each_evaluation_adds_a_grade_version(workbench: OpenWorkbench) -> None:
         run = project.evaluate(["Text"], ["clarity"]).wait()
         assert run.status == "completed"
         project["Text"].write("X is another text.")
-    frame = wb.evaluations_df("Essay")
+    frame = wb.projects.evaluations_df("Essay")
     assert list(frame["artifact_id"]) == ["grade_text_clarity"] * 2
     assert list(frame["version"]) == [1, 2]
     assert list(frame["block_version"]) == [1, 2]
-    assert len(wb.evaluations_df(run=run)) == 1
+    assert len(wb.projects.evaluations_df(run=run)) == 1
 
 
 def test_project_evaluate_grades_all_texts(workbench: OpenWorkbench) -> None:
@@ -167,7 +167,7 @@ def test_project_evaluate_grades_all_texts(workbench: OpenWorkbench) -> None:
     run = project.evaluate().wait()
     assert run.status == "completed"
     assert "- Text, clarity: 7 of 10. Say more." in str(run.response)
-    assert len(wb.evaluations_df(project)) == 2 * len(packaged_dimensions())
+    assert len(wb.projects.evaluations_df(project)) == 2 * len(packaged_dimensions())
     for invalid in (
         lambda: project.evaluate(["Empty"]),
         lambda: project.evaluate(["Nowhere"]),
@@ -185,7 +185,7 @@ def test_evaluation_from_the_view_of_a_persona(workbench: OpenWorkbench) -> None
     project.personas.add("Ann", "A nurse.").add("Bob", "A clerk.")
     project.evaluate(["Text"], ["clarity"]).wait()
     project.evaluate(["Text"], ["clarity"], persona="ann").wait()
-    assert wb.evaluations_df(project)["persona"].astype("string").fillna("").tolist() == ["", "Ann"]
+    assert wb.projects.evaluations_df(project)["persona"].astype("string").fillna("").tolist() == ["", "Ann"]
     task = prompts(wb, "You judge one block")[-1]
     assert "Judge as this reader would:\nAnn: A nurse." in task
     assert "Bob" not in task
@@ -197,7 +197,7 @@ def test_evidence_must_be_in_the_text(workbench: OpenWorkbench) -> None:
     wb, project = open_judged(workbench, Graders(graders=graders))
     project.evaluate(["Text"], ["clarity"]).wait()
     assert any("'Y is a letter.' is not in the text" in error for error in call_errors(wb))
-    assert wb.evaluations_df(project)["score"].tolist() == [3]
+    assert wb.projects.evaluations_df(project)["score"].tolist() == [3]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_invalid_grade_is_not_stored(workbench: OpenWorkbench, invalid: str) -> 
     wb, project = open_judged(workbench, Graders(graders=[invalid, "It is good."]))
     run = project.evaluate(["Text"], ["clarity"]).wait()
     assert "Not graded: Text, clarity: no grade. It is good." in str(run.response)
-    assert len(wb.evaluations_df(project)) == 0
+    assert len(wb.projects.evaluations_df(project)) == 0
     assert not wb.tool_calls_df(run).set_index("tool_name")["success"]["run_evaluation"]
 
 
@@ -217,7 +217,7 @@ def test_single_block_and_dimension_are_accepted(workbench: OpenWorkbench, by_ha
     """A name or a handle is accepted instead of a list."""
     wb, project = open_judged(workbench, Graders())
     project.evaluate(project["Text"] if by_handle else "Text", "clarity").wait()
-    assert wb.evaluations_df(project)[["block", "dimension"]].to_numpy().tolist() == [["Text", "clarity"]]
+    assert wb.projects.evaluations_df(project)[["block", "dimension"]].to_numpy().tolist() == [["Text", "clarity"]]
 
 
 def test_deleted_block_is_not_evaluated(workbench: OpenWorkbench) -> None:
@@ -242,7 +242,7 @@ def test_invalid_evaluation_is_reported_to_the_composer(workbench: OpenWorkbench
         "Done.",
     ]
     wb, project = open_judged(workbench, Graders(*turns))
-    assert wb.ask("Judge.", project=project).wait().status == "completed"
+    assert project.ask("Judge.").wait().status == "completed"
     no_text, no_block, no_dimension, no_persona, nothing = call_errors(wb)
     assert "These blocks have no text to evaluate yet: Empty." in no_text
     assert "There is no block 'Nowhere'" in no_block
@@ -307,7 +307,7 @@ def test_overwritten_grade_artifact_is_ignored(workbench: OpenWorkbench) -> None
             update_type="rewrite",
         )
     )
-    assert wb.evaluations_df(project)["score"].tolist() == [7]
+    assert wb.projects.evaluations_df(project)["score"].tolist() == [7]
     assert merge_dimensions(()) == packaged_dimensions()
 
 
@@ -320,7 +320,7 @@ def test_summary_of_many_grades_is_short(workbench: OpenWorkbench) -> None:
     lines = str(run.response).splitlines()
     assert (run.status, len(lines)) == ("completed", 200)
     assert max(map(len, lines)) <= 102
-    assert set(wb.evaluations_df(project)["advice"]) == {("Better. " * 400).strip()}
+    assert set(wb.projects.evaluations_df(project)["advice"]) == {("Better. " * 400).strip()}
     project.add("One more", "X is a part.")
     assert "need more than 200 grades" in str(project.evaluate().wait().response)
 
@@ -329,8 +329,8 @@ def test_waiting_graders_continue_in_another_workbench(workbench: OpenWorkbench)
     """Two grades that need approval are approved in another process, and nothing is graded twice."""
     calls = evaluate("Text", "More", eval_dimensions=["clarity"])
     wb, project = open_judged(workbench, Graders(calls), approvals={"grade": "ask"})
-    run = wb.ask("How good is it?", project=project).wait()
-    assert (run.status, len(run.pending), len(wb.evaluations_df(project))) == ("waiting", 2, 0)
+    run = project.ask("How good is it?").wait()
+    assert (run.status, len(run.pending), len(wb.projects.evaluations_df(project))) == ("waiting", 2, 0)
     wb.close()
     wb = workbench(model=Graders("Good."), interactive=False, approvals={"grade": "ask"})
     reopened = wb.runs()[0]
@@ -338,6 +338,6 @@ def test_waiting_graders_continue_in_another_workbench(workbench: OpenWorkbench)
     reopened.approve(first.id, params={"score": 2, "evidence": ["X is"], "advice": "Less."})
     reopened.approve(second.id).wait()
     assert (reopened.status, reopened.response) == ("completed", "Good.")
-    frame = wb.evaluations_df("Essay")
+    frame = wb.projects.evaluations_df("Essay")
     assert sorted(frame["score"].tolist()) in ([2, 4], [2, 7])
     assert list(wb.tool_calls_df()["tool_name"]).count("grade") == 2

@@ -50,7 +50,7 @@ def _texts(request: ModelRequest) -> list[str]:
 def project_of(workbench: OpenWorkbench, writer: ScriptedModel, **blocks: list[str]) -> tuple[af.Workbench, Project]:
     """A project of blocks with `auto_generate`, each with its dependencies."""
     wb = workbench(agent_models={"writer": writer}, interactive=False)
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     for name, needs in blocks.items():
         project.add(name, depends_on=needs, auto_generate=True)
     return wb, project

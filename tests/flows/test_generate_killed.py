@@ -26,7 +26,7 @@ def reply(request):
 
 model = ScriptedModel([])
 wb = af.Workbench(model=model, data_dir=sys.argv[1], agent_models={"writer": ScriptedModel(reply)}, interactive=False)
-project = wb.project("Essay", template="paper")
+project = wb.projects.start("Essay", template="paper")
 for name, needs in {"A": [], "B": ["A"], "C": ["B"], "D": ["A", "C"]}.items():
     project.add(name, depends_on=needs, auto_generate=True)
 project.generate().wait()
@@ -47,7 +47,7 @@ async def test_another_process_writes_the_remaining_blocks(
     assert (await run.resume()).status == "completed"
     names = ["A", "B", "C", "D"]
     assert [name_of(request) for request in writer.requests] == names[names.index(dies_at) :]
-    blocks = wb.project("Essay").blocks
+    blocks = wb.projects.start("Essay").blocks
     assert [(block.name, block.status, len(block.versions)) for block in blocks] == [
         (name, "completed", 2) for name in names
     ]

@@ -227,10 +227,10 @@ def test_key_in_a_project_is_masked(tmp_path: Path) -> None:
     text = call("generate_field_content", field_name="Text")
     model = ScriptedModel(by_agent(composer=[text, f"Written with {KEY}."], writer=[f"The text has {KEY}."]))
     with open_workbench(tmp_path, model=model, approvals="approve") as wb:
-        project = wb.project(f"Essay {KEY}", template="paper")
+        project = wb.projects.start(f"Essay {KEY}", template="paper")
         project.add("Goal", f"Say what {KEY} is.")
         project.add("Text", depends_on=["Goal"], prompt=f"All about {KEY}.", phase="writing")
-        run = wb.ask(f"Write with {KEY}.", project=project).wait(WAIT_S)
+        run = project.ask(f"Write with {KEY}.").wait(WAIT_S)
         assert run.status == "completed", run.error
         project["Goal"].write(f"Say {KEY}.", f"Since {KEY}.")
         project["Goal"].rename(f"Goal {KEY}")

@@ -96,13 +96,13 @@ def test_compose_context_has_the_task(tmp_path: Path, model: ListeningModel) -> 
     change = af.ToolCall("modify_field", {"field_name": "Text", "modification_instruction": "be brief"})
     scripts = {"composer": af.ScriptedModel([write, "Written.", change, "Changed."])}
     with open_workbench(tmp_path, model, "ask", agent_models=scripts) as wb:
-        project = wb.project("Handbook", template="paper")
+        project = wb.projects.start("Handbook", template="paper")
         project.add("Text", "Written by hand.")
-        run = wb.ask("Write Text.", project=project).wait(60)
+        run = project.ask("Write Text.").wait(60)
         run.approve(params={"field_name": "Text", "style_hint": "in one sentence"}).wait(60)
         task = next(context.task for context in model.contexts if context.task)
         assert (task.name, task.wish) == ("Text", "in one sentence")
         assert "Text" in task.by_hand
         model.contexts.clear()
-        wb.ask("Shorten Text.", project=project).wait(60)
+        project.ask("Shorten Text.").wait(60)
     assert "Text" in next(context.task.by_hand for context in model.contexts if context.task)

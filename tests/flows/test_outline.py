@@ -26,15 +26,15 @@ BLOCKS: list[dict[str, Any]] = [
 def open_project(workbench: OpenWorkbench, *replies: str, approvals: str = "ask") -> tuple[af.Workbench, Project]:
     turns = by_agent(composer=[MAKE, "Done."], outliner=list(replies))
     wb = workbench(turns, interactive=False, approvals=approvals)
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("Goal", "Say what X is.")
     return wb, project
 
 
 def test_approved_outline_is_added_at_once(workbench: OpenWorkbench) -> None:
     """The request lists all blocks; after the approval they are all in their places."""
-    wb, project = open_project(workbench, call("propose_outline", blocks=BLOCKS), "Four blocks.")
-    run = wb.ask("Make an outline.", project=project).wait()
+    _wb, project = open_project(workbench, call("propose_outline", blocks=BLOCKS), "Four blocks.")
+    run = project.ask("Make an outline.").wait()
     [request] = run.pending
     assert (request.kind, request.agent) == ("edit", "outliner")
     assert request.preview.splitlines() == [
@@ -58,7 +58,7 @@ def test_approved_outline_is_added_at_once(workbench: OpenWorkbench) -> None:
 def test_outliner_task_has_project_and_wishes(workbench: OpenWorkbench) -> None:
     """The task has the phases, the existing blocks, the texts of the first phase and the person's wishes."""
     wb, project = open_project(workbench, "Nothing to add.")
-    wb.ask("Make an outline.", project=project).wait()
+    project.ask("Make an outline.").wait()
     calls = wb.llm_calls_df()
     assert list(calls["agent_name"]) == ["composer", "outliner", "composer"]
     model = wb._thread.engine.model
@@ -70,7 +70,7 @@ def test_outliner_task_has_project_and_wishes(workbench: OpenWorkbench) -> None:
 def test_denied_outline_adds_nothing(workbench: OpenWorkbench) -> None:
     """The composer's call fails."""
     wb, project = open_project(workbench, call("propose_outline", blocks=BLOCKS), "They declined.", approvals="deny")
-    wb.ask("Make an outline.", project=project).wait()
+    project.ask("Make an outline.").wait()
     assert [block.path for block in project.blocks] == ["Goal"]
     error = wb.tool_calls_df().set_index("tool_name")["error_message"]["generate_outline"]
     assert error == "Nothing was added. outliner says: They declined."
@@ -80,7 +80,7 @@ def test_invalid_outline_is_reported_to_the_outliner(workbench: OpenWorkbench) -
     """An outline with a dependency cycle needs no approval and adds nothing."""
     circle = [{"name": "A", "depends_on": ["B"]}, {"name": "B", "depends_on": ["A"]}]
     wb, project = open_project(workbench, call("propose_outline", blocks=circle), "It cannot be.")
-    assert wb.ask("Make an outline.", project=project).wait().status == "completed"
+    assert project.ask("Make an outline.").wait().status == "completed"
     assert [block.path for block in project.blocks] == ["Goal"]
     error = wb.tool_calls_df().set_index("tool_name")["error_message"]["propose_outline"]
     assert "Blocks would depend on themselves" in error
@@ -88,8 +88,8 @@ def test_invalid_outline_is_reported_to_the_outliner(workbench: OpenWorkbench) -
 
 def test_person_can_edit_an_outline_when_approving_it(workbench: OpenWorkbench) -> None:
     """The person's version is added."""
-    wb, project = open_project(workbench, call("propose_outline", blocks=BLOCKS), "Added.")
-    run = wb.ask("Make an outline.", project=project).wait()
+    _wb, project = open_project(workbench, call("propose_outline", blocks=BLOCKS), "Added.")
+    run = project.ask("Make an outline.").wait()
     run.approve(params={"blocks": [{"name": "Only this"}]}).wait()
     assert [block.path for block in project.blocks] == ["Goal", "Only this"]
 

@@ -23,9 +23,9 @@ def waiting_for(run: af.Run) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 def test_every_call_of_a_reply_asks_before_overwriting(workbench: OpenWorkbench, decision: str) -> None:
     """A later call of a reply needs the same approval as the first."""
-    wb, project = open_project(workbench, composer=[GENERATE + GENERATE_GOAL, "Done."], writer=["One.", "Two."])
+    _wb, project = open_project(workbench, composer=[GENERATE + GENERATE_GOAL, "Done."], writer=["One.", "Two."])
     project["Text"].set(depends_on=[])
-    run = wb.ask("Write all anew.", project=project).wait()
+    run = project.ask("Write all anew.").wait()
     assert waiting_for(run) == [("generate_field_content", "Goal")]
     assert project["Goal"].content == "Say what X is."
     getattr(run, decision)()
@@ -52,14 +52,14 @@ def test_policy_applies_to_every_call_of_a_reply(workbench: OpenWorkbench) -> No
     both = GENERATE + call("generate_field_content", field_name="More")
     wb, project = open_project(workbench, composer=[both, "Done."], approvals={"generate_field_content": "deny"})
     project.add("More")
-    wb.ask("Write.", project=project).wait()
+    project.ask("Write.").wait()
     assert list(wb.tool_calls_df()["error_message"]) == ["Permission denied"] * 2
 
 
 def test_text_changed_after_the_request_is_not_overwritten(workbench: OpenWorkbench) -> None:
     """If the text changed after the diff was shown, it stays, and the composer must read it again."""
     wb, project = open_project(workbench, composer=[UPDATE, UPDATE, "Done."])
-    run = wb.ask("Y.", project=project).wait()
+    run = project.ask("Y.").wait()
     project["Goal"].write("Say what X is, in three pages.")
     run.approve().wait()
     assert project["Goal"].content == "Say what X is, in three pages."
@@ -73,7 +73,7 @@ def test_block_written_by_the_person_before_its_turn_stays(workbench: OpenWorkbe
     """A run that writes blocks in order skips it."""
     writer = BlockedModel(["A.", "B."])
     wb = workbench(agent_models={"writer": writer}, interactive=False)
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("A", auto_generate=True)
     project.add("B", depends_on=["A"], auto_generate=True)
     run = project.generate()
@@ -88,7 +88,7 @@ def test_dependents_are_written_from_the_persons_text(workbench: OpenWorkbench) 
     """The same run uses a text that the person writes while a writer works on the block."""
     writer = BlockedModel(["A.", "B."])
     wb = workbench(agent_models={"writer": writer}, interactive=False)
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("A", auto_generate=True, need_review=True)
     project.add("B", depends_on=["A"], auto_generate=True)
     run = project.generate()
@@ -104,8 +104,8 @@ def test_approved_edits_keep_the_person_as_author(workbench: OpenWorkbench) -> N
     """After an edit by the editor, overwriting the person's text still needs approval."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     edits = call("propose_edits", edits=[{"anchor": "Say what", "replacement": "Tell what"}])
-    wb, project = open_project(workbench, composer=[change, UPDATE, "Done."], editor=[edits, "Told."])
-    run = wb.ask("Tell, not say.", project=project).wait().approve().wait()
+    _wb, project = open_project(workbench, composer=[change, UPDATE, "Done."], editor=[edits, "Told."])
+    run = project.ask("Tell, not say.").wait().approve().wait()
     assert waiting_for(run) == [("update_field", "Goal")]
     assert (project["Goal"].content, project["Goal"].created_by) == ("Tell what X is.", "editor")
 
@@ -113,9 +113,9 @@ def test_approved_edits_keep_the_person_as_author(workbench: OpenWorkbench) -> N
 @pytest.mark.parametrize("is_edited", [True, False])
 def test_changed_approval_makes_the_person_the_author(workbench: OpenWorkbench, is_edited: bool) -> None:
     """A text that the person changes in the approval is theirs; one that they only approve is not."""
-    wb, project = open_project(workbench, composer=[UPDATE, UPDATE.replace("Y", "Z"), "Done."])
+    _wb, project = open_project(workbench, composer=[UPDATE, UPDATE.replace("Y", "Z"), "Done."])
     words = {"field_name": "Goal", "content": "Say what W is."} if is_edited else None
-    run = wb.ask("Y.", project=project).wait().approve(params=words).wait()
+    run = project.ask("Y.").wait().approve(params=words).wait()
     assert waiting_for(run) == ([("update_field", "Goal")] if is_edited else [])
     assert project["Goal"].content == ("Say what W is." if is_edited else "Say what Z is.")
 
@@ -127,10 +127,10 @@ def test_changed_edits_make_the_person_the_author(
     """Edits that the person changes in the approval make the text theirs; edits that they only approve do not."""
     change = call("modify_field", field_name="Text", modification_instruction="Big.")
     edits = call("propose_edits", edits=[{"anchor": "a letter", "replacement": "big"}])
-    wb, project = open_project(
+    _wb, project = open_project(
         workbench, composer=[GENERATE, change, "Done."], writer=["X is a letter."], editor=[edits, "Big."]
     )
-    run = wb.ask("Write it, and big.", project=project).wait()
+    run = project.ask("Write it, and big.").wait()
     run.approve(params=words and {"edits": [{"anchor": "letter", "replacement": words}]}).wait()
     assert (project["Text"].content, project["Text"].writer) == (text, writer)
 
@@ -149,7 +149,7 @@ def test_overwritten_text_with_a_secret_is_replayed(workbench: OpenWorkbench, tm
     cassette, update = tmp_path / "run.jsonl", call("update_field", field_name="Key", content="None.")
     for mode, turns in (("record", [update, "Done."]), ("replay", [])):
         wb = workbench(turns, data_dir=tmp_path / mode, interactive=False, **{mode: cassette})
-        project = wb.project("Essay")
+        project = wb.projects.start("Essay")
         project.add("Key", "It is ghp_abcdefghijklmnopqrstuvwxyz0123456789.")
-        run = wb.ask("Forget it.", project=project).wait().approve().wait()
+        run = project.ask("Forget it.").wait().approve().wait()
         assert (run.status, project["Key"].content) == ("completed", "None.")

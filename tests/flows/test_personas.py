@@ -23,7 +23,7 @@ def with_turns(
     workbench: OpenWorkbench, *composer: str, approvals: str = "ask", **more: Any
 ) -> tuple[af.Workbench, Project]:
     wb = workbench(by_agent(composer=list(composer), **more), interactive=False, approvals=approvals)
-    return wb, wb.project("Essay", template="paper")
+    return wb, wb.projects.start("Essay", template="paper")
 
 
 def call_errors(wb: af.Workbench) -> list[str]:
@@ -40,7 +40,7 @@ def test_manage_persona_creates_updates_and_lists_personas(workbench: OpenWorkbe
         manage("list"),
         "Done.",
     )
-    assert wb.ask("For Ann.", project=project).wait().status == "completed"
+    assert project.ask("For Ann.").wait().status == "completed"
     assert list(project.personas) == [Persona("Anna", "A nurse.", "The ward.", "A list.")]
     versions = wb.artifacts_df().query("artifact_id == 'persona_ann'")
     assert list(versions["update_type"]) == ["create", "rewrite"]
@@ -54,8 +54,8 @@ def test_manage_persona_creates_updates_and_lists_personas(workbench: OpenWorkbe
 
 def test_removing_a_persona_needs_approval(workbench: OpenWorkbench) -> None:
     """The request names the persona; after the removal the name can be used again."""
-    wb, project = with_turns(workbench, manage("create", **ANN), manage("remove", name="Ann"), "Done.")
-    run = wb.ask("Without Ann.", project=project).wait()
+    _wb, project = with_turns(workbench, manage("create", **ANN), manage("remove", name="Ann"), "Done.")
+    run = project.ask("Without Ann.").wait()
     assert run.pending[0].preview == "Removes the persona Ann; its versions are kept."
     assert run.approve().wait().status == "completed"
     assert list(project.personas) == []
@@ -65,9 +65,9 @@ def test_removing_a_persona_needs_approval(workbench: OpenWorkbench) -> None:
 def test_changing_a_persons_persona_needs_approval(workbench: OpenWorkbench) -> None:
     """The change waits with its diff; the composer may change its own personas freely."""
     update = manage("update", name="Ann", wants="Less.")
-    wb, project = with_turns(workbench, update, update.replace("Less", "More"), "Done.")
+    _wb, project = with_turns(workbench, update, update.replace("Less", "More"), "Done.")
     project.personas.add("Ann", "A nurse.")
-    run = wb.ask("Less.", project=project).wait()
+    run = project.ask("Less.").wait()
     assert "+wants: Less." in run.pending[0].preview
     run.approve().wait()
     assert (run.status, project.personas[0].wants) == ("completed", "More.")
@@ -77,7 +77,7 @@ def test_invalid_change_needs_no_approval(workbench: OpenWorkbench) -> None:
     """A text that is too long is reported to the composer without a request."""
     wb, project = with_turns(workbench, manage("update", name="Ann", wants="x" * 2_001), "Done.")
     project.personas.add("Ann", "A nurse.")
-    assert wb.ask("More.", project=project).wait().status == "completed"
+    assert project.ask("More.").wait().status == "completed"
     assert "it must be text of at most 2000 characters" in call_errors(wb)[0]
 
 
@@ -92,7 +92,7 @@ def test_invalid_persona_call_is_reported_to_the_composer(workbench: OpenWorkben
         manage("create", name="Bob"),
         "Done.",
     )
-    assert wb.ask("Try.", project=project).wait().status == "completed"
+    assert project.ask("Try.").wait().status == "completed"
     assert [persona.name for persona in project.personas] == ["Ann"]
     duplicate, unknown, nothing, wordless = call_errors(wb)
     assert "There is a persona 'Ann' already" in duplicate
@@ -107,7 +107,7 @@ def test_writers_task_has_the_personas(workbench: OpenWorkbench) -> None:
     wb, project = with_turns(workbench, write, "Done.", writer=["X."])
     project.personas.add("Ann", "A nurse.", knows="The ward.")
     project.add("Text")
-    wb.ask("Write.", project=project).wait()
+    project.ask("Write.").wait()
     [task] = prompts(wb, "You write one block")
     assert "The intended readers:\nAnn: A nurse.\nThey know: The ward." in task
 
@@ -117,7 +117,7 @@ def test_each_branch_has_its_own_personas(workbench: OpenWorkbench) -> None:
     wb, project = with_turns(
         workbench, manage("create", **ANN), "Done.", manage("create", **{**ANN, "name": "Bob"}), "Done."
     )
-    run = wb.ask("For whom?", project=project).wait()
+    run = project.ask("For whom?").wait()
     wb.regenerate(run).wait()
     assert [persona.name for persona in project.personas] == ["Bob"]
     wb.activate_branch(run)

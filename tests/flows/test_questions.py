@@ -213,7 +213,7 @@ def test_policy_that_a_run_cannot_have_is_refused(workbench: OpenWorkbench) -> N
     with pytest.raises(UsageError, match="clarify is 'maybe'; it must be one of 'auto', 'never', 'always'"):
         wb.ask("Why?", clarify="maybe")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="The flow 'compose' has no agent that can ask the person"):
-        wb.ask("Why?", project=wb.project("Essay"), clarify="always")
+        wb.ask("Why?", conversation_id=wb.projects.start("Essay").conversation_id, flow="compose", clarify="always")
     with pytest.raises(UsageError, match="AF_CLARIFY"):
         af.Workbench(model=ScriptedModel(["Done."]), clarify="maybe")
 

@@ -19,7 +19,7 @@ def open_project(
     composer = ScriptedModel(by_agent(composer=[*calls, "Done."]))
     models = {"composer": composer, "lead_agent": lead or ScriptedModel(LEAD), **more}
     wb = workbench(agent_models=models, interactive=False, approvals="approve")
-    return wb, wb.project("Essay", template="paper"), composer
+    return wb, wb.projects.start("Essay", template="paper"), composer
 
 
 def last_results(composer: ScriptedModel) -> str:
@@ -30,9 +30,9 @@ def last_results(composer: ScriptedModel) -> str:
 @pytest.mark.parametrize("field", ["", "Facts"])
 def test_result_names_the_report_block(workbench: OpenWorkbench, field: str) -> None:
     """The result names the new or named block, not the sources block, and has the start of the report."""
-    wb, project, composer = open_project(workbench, call("run_research", query="What is X?", field_name=field))
+    _wb, project, composer = open_project(workbench, call("run_research", query="What is X?", field_name=field))
     project.add("Facts", phase="literature")
-    assert wb.ask("Go.", project=project).wait().status == "completed"
+    assert project.ask("Go.").wait().status == "completed"
     assert f"The report is the block '{field or 'What is X?'}'" in last_results(composer)
     assert "X is a letter [1]." in last_results(composer)
 
@@ -40,11 +40,11 @@ def test_result_names_the_report_block(workbench: OpenWorkbench, field: str) -> 
 def test_report_for_a_deleted_block_is_in_the_error(workbench: OpenWorkbench) -> None:
     """The call fails with the report in its error, and the run continues."""
     lead = BlockedModel(LEAD)
-    wb, project, composer = open_project(
+    _wb, project, composer = open_project(
         workbench, call("run_research", query="What is X?", field_name="Facts"), lead=lead
     )
     project.add("Facts", phase="literature")
-    run = wb.ask("Go.", project=project)
+    run = project.ask("Go.")
     assert lead.called.wait(20)
     project["Facts"].delete()
     lead.may_reply.set()
@@ -58,10 +58,10 @@ def test_repeated_research_makes_dependents_stale(workbench: OpenWorkbench) -> N
     """The report and its sources are one block each, before and after."""
     ask = call("run_research", query="What is X?", field_name="Facts")
     lead = ScriptedModel([*LEAD, report("X is the 24th letter."), "The 24th."])
-    wb, project, _ = open_project(workbench, ask, ask, lead=lead)
+    _wb, project, _ = open_project(workbench, ask, ask, lead=lead)
     project.add("Facts", phase="literature")
     project.add("Text", "X.", phase="writing", depends_on=["Facts"])
-    wb.ask("Go.", project=project).wait()
+    project.ask("Go.").wait()
     assert [block.name for block in project.blocks] == ["Facts", "Facts: sources", "Text"]
     assert project["Facts"].content == "X is the 24th letter."
     assert [block.name for block in project.stale] == ["Text"]
@@ -76,7 +76,7 @@ def test_agent_cannot_write_ungrounded_text_into_research_phase(workbench: OpenW
         call("update_field", field_name="Facts", content="X is a letter, the book says."),
     )
     project.add("Facts", phase="literature")
-    wb.ask("Go.", project=project).wait()
+    project.ask("Go.").wait()
     results = wb.tool_calls_df().query("agent_name == 'composer'")["success"].map(bool).tolist()
     assert results == [False, True, True]
     assert 'Call run_research with field_name="Facts"' in composer.requests[1].messages[-1].content

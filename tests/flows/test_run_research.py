@@ -54,7 +54,7 @@ def open_project(workbench: OpenWorkbench, model: Any, **options: Any) -> tuple[
         """Look a word up."""
         return f"{word} stands in the book"
 
-    return wb, wb.project("Essay", template="paper")
+    return wb, wb.projects.start("Essay", template="paper")
 
 
 LOOKING = (call("look", word="X"), report(REPORT), "X is a letter.")
@@ -79,7 +79,7 @@ def until(done: Callable[[], bool]) -> None:
 def test_report_and_sources_become_blocks(workbench: OpenWorkbench) -> None:
     """The call is a run with its own id and calls; the report is in the research phase and depends on its sources."""
     wb, project = open_project(workbench, turns(research(), "It is a letter."))
-    run = wb.ask("Find out what X is.", project=project).wait()
+    run = project.ask("Find out what X is.").wait()
     assert (run.status, run.response) == ("completed", "It is a letter.")
     other = flows(wb)["research"]
     assert (other["parent_run_id"], other["status"]) == (run.run_id, "completed")
@@ -100,8 +100,8 @@ def test_sources_block_lists_the_documents_read(workbench: OpenWorkbench) -> Non
     """The block has the title and the address of each document, and how much of it was read."""
     composer = ScriptedModel([research("What is a generator?"), "."])
     wb = workbench(model=OfflineModel(), interactive=False, agent_models={"composer": composer})
-    project = wb.project("Essay")
-    assert wb.ask("Find out.", project=project).wait(WAIT_S).status == "completed"
+    project = wb.projects.start("Essay")
+    assert project.ask("Find out.").wait(WAIT_S).status == "completed"
     listed = project["What is a generator?: sources"].content
     assert '- **Python language reference: The "yield" statement** — local:python-reference#yield' in listed
     assert "generator" in project["What is a generator?"].content.lower()
@@ -113,7 +113,7 @@ def test_report_goes_into_the_named_block(workbench: OpenWorkbench) -> None:
     wb, project = open_project(workbench, turns(research(field_name="Facts"), repeated, "Done."))
     project.add("Facts", phase="literature")
     project.add("Text", "Of old.", depends_on=["Facts"], phase="writing")
-    assert wb.ask("Find out.", project=project).wait().status == "completed"
+    assert project.ask("Find out.").wait().status == "completed"
     assert [block.name for block in project.blocks] == ["Facts", "Facts: sources", "Text"]
     assert project["Facts"].content == REPORT
     assert project["Text"].is_stale
@@ -125,7 +125,7 @@ def test_research_question_has_its_context(workbench: OpenWorkbench) -> None:
     wb, project = open_project(workbench, turns(research(research_type="consumer"), "Done."))
     project.add("Aim", "Teach X to children.", phase="question")
     project.personas.add("Ada", "Seven years old.")
-    wb.ask("Find out.", project=project).wait()
+    project.ask("Find out.").wait()
     question = flows(wb)["research"]["question"]
     assert question.startswith("What is X?\n\n<context>\n")
     assert all(words in question for words in ("Teach X to children.", "Seven years old.", 'project "Essay"'))
@@ -134,7 +134,7 @@ def test_research_question_has_its_context(workbench: OpenWorkbench) -> None:
 def test_failed_research_run_writes_nothing(workbench: OpenWorkbench) -> None:
     """The composer gets the reason and continues."""
     wb, project = open_project(workbench, turns(research(), "It failed.", lead=("",)))
-    run = wb.ask("Find out.", project=project).wait()
+    run = project.ask("Find out.").wait()
     assert run.response == "It failed."
     [row] = [row for _, row in wb.tool_calls_df().iterrows() if row["tool_name"] == "run_research"]
     assert not row["success"]
@@ -155,7 +155,7 @@ def test_invalid_research_call_is_reported(workbench: OpenWorkbench, params: dic
     """No run starts."""
     wb, project = open_project(workbench, turns(call("run_research", **params), "I see."))
     project.add("Part", is_group=True)
-    wb.ask("Find out.", project=project).wait()
+    project.ask("Find out.").wait()
     [row] = [row for _, row in wb.tool_calls_df().iterrows()]
     assert reason in row["error_message"]
     assert list(wb.runs_df(columns="flow")["flow"]) == ["compose"]
@@ -178,7 +178,7 @@ def test_research_phase_rejects_ungrounded_texts(workbench: OpenWorkbench, inval
     wb, project = open_project(workbench, turns(think, invalid, "I see."))
     project.add("Facts", phase="literature")
     project.add("Thought", phase="writing")
-    wb.ask("Write.", project=project).wait()
+    project.ask("Write.").wait()
     refused = wb.tool_calls_df().iloc[-1]
     assert "it is not based on research. Call run_research" in refused["error_message"]
     assert (project["Facts"].content, project["Thought"].phase) == ("", "writing")
@@ -188,11 +188,11 @@ def test_text_based_on_research_may_be_written(workbench: OpenWorkbench) -> None
     """An indirect dependent may be written too; a report may be edited, and a person may write anything."""
     write = call("generate_field_content", field_name="Short")
     change = call("update_field", field_name="What is X?", content="X was a letter.")
-    wb, project = open_project(workbench, turns(research(), write, change, change.replace("was", "is"), "Done."))
+    _wb, project = open_project(workbench, turns(research(), write, change, change.replace("was", "is"), "Done."))
     project.add("Own", "By hand.", phase="literature")
-    wb.ask("Find out.", project=project).wait()
+    project.ask("Find out.").wait()
     project.add("Short", phase="literature", depends_on=["What is X?"])
-    wb.ask("Find out.", project=project).wait()
+    project.ask("Find out.").wait()
     assert project["Short"].content == "Of X."
     assert project["Own"].content == "By hand."
 
@@ -215,7 +215,7 @@ def test_research_waits_for_dependencies_of_its_block(workbench: OpenWorkbench) 
     wb, project = open_project(workbench, turns(both, "Done."))
     project.add("Aim", phase="writing")
     project.add("Facts", phase="literature", depends_on=["Aim"])
-    wb.ask("Find out.", project=project).wait(WAIT_S)
+    project.ask("Find out.").wait(WAIT_S)
     assert project["Facts"].content == REPORT
     assert 'The answer is based on:\n<block name="Aim">\nOf X.\n</block>' in flows(wb)["research"]["question"]
 
@@ -226,7 +226,7 @@ def test_parallel_research_follows_dependency_order(workbench: OpenWorkbench) ->
     wb, project = open_project(workbench, turns(calls + research("What is N?"), "Done."))
     for name, needs in {"A": [], "B": ["A"], "C": ["B"]}.items():
         project.add(name, phase="literature", depends_on=needs)
-    assert wb.ask("Find out.", project=project).wait(WAIT_S).status == "completed"
+    assert project.ask("Find out.").wait(WAIT_S).status == "completed"
     questions = [row["question"] for _, row in wb.runs_df(columns="all").iterrows() if row["flow"] == "research"]
     placed = [
         next(n for n, question in enumerate(questions) if question.startswith(f"What is {name}?")) for name in "ABC"
@@ -240,7 +240,7 @@ def test_research_for_a_block_with_empty_dependency_is_rejected(workbench: OpenW
     wb, project = open_project(workbench, turns(research(field_name="Facts"), "I see."))
     project.add("Aim", phase="writing")
     project.add("Facts", phase="literature", depends_on=["Aim"])
-    wb.ask("Find out.", project=project).wait(WAIT_S)
+    project.ask("Find out.").wait(WAIT_S)
     assert "'Facts' depends on blocks that are not ready: 'Aim' (empty)" in wb.tool_calls_df().iloc[0]["error_message"]
     assert list(wb.runs_df(columns="flow")["flow"]) == ["compose"]
 
@@ -251,7 +251,7 @@ def test_research_for_a_block_with_empty_dependency_is_rejected(workbench: OpenW
 def test_run_waits_while_its_research_waits(workbench: OpenWorkbench) -> None:
     """The run lists the request of its research; after the decision both runs continue."""
     wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
-    run = wb.ask("Find out.", project=project).wait(WAIT_S)
+    run = project.ask("Find out.").wait(WAIT_S)
     [request] = run.pending
     assert (run.status, request.tool, request.run_id) == ("waiting", "look", flows(wb)["research"]["run_id"])
     assert [entry.id for entry in wb.pending()] == [request.id]
@@ -271,12 +271,12 @@ def test_research_into_a_persons_text_needs_approval(workbench: OpenWorkbench) -
                 yield event
 
     wb = workbench(model=Meanwhile(turns(research(field_name="Facts"), "Done.")), interactive=False)
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("Facts", phase="literature")
-    wb.ask("Find out.", project=project).wait(WAIT_S)
+    project.ask("Find out.").wait(WAIT_S)
     assert project["Facts"].content == "By hand."
     assert "The person wrote" in wb.tool_calls_df().iloc[0]["error_message"]
-    run = wb.ask("Once more.", project=project).wait(WAIT_S)
+    run = project.ask("Once more.").wait(WAIT_S)
     assert [entry.tool for entry in run.pending] == ["run_research"]
     run.approve().wait(WAIT_S)
     assert project["Facts"].content == REPORT
@@ -286,7 +286,7 @@ def test_research_may_wait_twice(workbench: OpenWorkbench) -> None:
     """The requests are displayed one after the other, and a denial reaches the agent that made the call."""
     lead = (call("look", word="X"), call("look", word="Y"), report(REPORT), "X is a letter.")
     wb, project = open_project(workbench, turns(research(), "Done.", lead=lead))
-    run = wb.ask("Find out.", project=project).wait(WAIT_S)
+    run = project.ask("Find out.").wait(WAIT_S)
     run.deny("Not that.").wait(WAIT_S)
     assert (run.status, [request.params for request in run.pending]) == ("waiting", [{"word": "Y"}])
     assert run.approve().wait(WAIT_S).status == "completed"
@@ -298,7 +298,7 @@ def test_parallel_research_is_decided_separately(workbench: OpenWorkbench) -> No
     """One continues after its decision while the other waits."""
     both = research("What is X?") + research("What is Y?")
     wb, project = open_project(workbench, turns(both, "Done.", lead=LOOKING))
-    run = wb.ask("Find out.", project=project).wait(WAIT_S)
+    run = project.ask("Find out.").wait(WAIT_S)
     first, second = run.pending
     run.approve(second.id)
     until(lambda: (wb.runs_df()["status"] == "completed").sum() == 1)
@@ -313,7 +313,7 @@ def test_parallel_research_is_decided_separately(workbench: OpenWorkbench) -> No
 def test_decision_for_the_run_covers_its_research(workbench: OpenWorkbench, scope: Any, calls: Any) -> None:
     """Parallel and later research does not ask about the same tool again."""
     wb, project = open_project(workbench, turns(*calls, "Done.", lead=LOOKING))
-    run = wb.ask("Find out.", project=project).wait(WAIT_S)
+    run = project.ask("Find out.").wait(WAIT_S)
     run.approve(run.pending[0].id, scope=scope).wait(WAIT_S)
     assert run.status == "completed"
     frame = wb.tool_calls_df()
@@ -322,15 +322,15 @@ def test_decision_for_the_run_covers_its_research(workbench: OpenWorkbench, scop
 
 def test_secret_in_a_question_is_not_in_the_block_id(workbench: OpenWorkbench) -> None:
     """A block's id is derived from its name, and ids are never redacted."""
-    wb, project = open_project(workbench, turns(research("What is sk-ant-api03-abcdefghijklmnopqrstuvwxyz?"), "Done."))
-    wb.ask("Find out.", project=project).wait(WAIT_S)
+    _wb, project = open_project(workbench, turns(research("What is sk-ant-api03-abcdefghijklmnopqrstuvwxyz?"), "Done."))
+    project.ask("Find out.").wait(WAIT_S)
     assert not any("abcdefghijklm" in block.block_id for block in project.blocks)
 
 
 def test_resume_decides_requests_of_research(workbench: OpenWorkbench) -> None:
     """The decisions of a resume may concern requests of the research run."""
     wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
-    run = wb.ask("Find out.", project=project).wait(WAIT_S)
+    run = project.ask("Find out.").wait(WAIT_S)
     controller = wb._thread.engine.controller
     result = wb._thread.call(controller.resume(run.thread_id, decisions={run.pending[0].id: True}))
     assert (result.status, result.response) == ("completed", "Done.")
@@ -339,7 +339,7 @@ def test_resume_decides_requests_of_research(workbench: OpenWorkbench) -> None:
 def test_cancelling_a_run_cancels_its_research(workbench: OpenWorkbench) -> None:
     """No request of it stays undecided."""
     wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
-    run = wb.ask("Find out.", project=project).wait(WAIT_S)
+    run = project.ask("Find out.").wait(WAIT_S)
     run.cancel()
     assert list(wb.runs_df()["status"]) == ["cancelled", "cancelled"]
     assert not wb.pending()
@@ -349,7 +349,7 @@ def test_cancelling_a_run_cancels_its_research(workbench: OpenWorkbench) -> None
 def test_run_and_its_research_are_not_deleted_while_unfinished(workbench: OpenWorkbench, choice: str) -> None:
     """After the parent run is cancelled, both can be deleted."""
     wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
-    run = wb.ask("Find out.", project=project).wait()
+    run = project.ask("Find out.").wait()
     research_id = flows(wb)["research"]["run_id"]
     conversation = flows(wb)[choice]["conversation_id"]
     with pytest.raises(
@@ -364,7 +364,7 @@ def test_run_and_its_research_are_not_deleted_while_unfinished(workbench: OpenWo
 def test_cancelled_research_is_reported_to_the_parent(workbench: OpenWorkbench) -> None:
     """The parent run continues with a failed call."""
     wb, project = open_project(workbench, turns(research(), "Then not.", lead=LOOKING))
-    run = wb.ask("Find out.", project=project).wait(WAIT_S)
+    run = project.ask("Find out.").wait(WAIT_S)
     wb.run(flows(wb)["research"]["run_id"]).cancel()
     until(lambda: run.status == "completed")
     assert run.response == "Then not."
@@ -386,7 +386,7 @@ async def test_cancelling_during_a_model_call_of_research(workbench: OpenWorkben
                 yield event
 
     wb = workbench(model=Slow(turns(research(), "Done.")), interactive=False)
-    run = wb.ask("Find out.", project=wb.project("Essay", template="paper"))
+    run = wb.projects.start("Essay", template="paper").ask("Find out.")
     await asyncio.wait_for(requested.wait(), WAIT_S)
     await asyncio.to_thread(run.cancel)
     assert list(wb.runs_df()["status"]) == ["cancelled", "cancelled"]
@@ -395,7 +395,7 @@ async def test_cancelling_during_a_model_call_of_research(workbench: OpenWorkben
 def test_waiting_research_continues_in_another_workbench(workbench: OpenWorkbench) -> None:
     """Requests of a closed workbench are decided in the next one, where both runs continue."""
     wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
-    run = wb.ask("Find out.", project=project).wait(WAIT_S)
+    run = project.ask("Find out.").wait(WAIT_S)
     wb.close()
     wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
     reopened = wb.run(run.run_id)
@@ -409,9 +409,9 @@ def test_research_ignores_parallel_calls_of_unknown_tools(workbench: OpenWorkben
     """The research does not wait for the unknown tool's call, which is never executed; the report is stored."""
     reply = research() + call("generate_field_content", field_name="Facts")
     config = {"composer": {"tools": ["run_research", "read_field"]}}
-    wb, project = open_project(workbench, turns(reply, "Done."), graph_config=config)
+    _wb, project = open_project(workbench, turns(reply, "Done."), graph_config=config)
     project.add("Facts", prompt="What is X?")
-    assert wb.ask("Find out.", project=project).wait(WAIT_S).status == "completed"
+    assert project.ask("Find out.").wait(WAIT_S).status == "completed"
     assert project["What is X?"].content == REPORT
     assert project["Facts"].status == "empty"
 
@@ -420,16 +420,16 @@ def test_research_ignores_parallel_calls_of_unknown_tools(workbench: OpenWorkben
 def test_research_counts_towards_the_budget_of_the_run(workbench: OpenWorkbench, when_spent: Any) -> None:
     """The report stays; before its next call the run stops, or asks."""
     wb, project = open_project(workbench, turns(research(), "Done."))
-    wb.ask("Find out.", project=project).wait(WAIT_S)
+    project.ask("Find out.").wait(WAIT_S)
     calls = wb.llm_calls_df()
     calls["tokens"] = calls["input_tokens"] + calls["output_tokens"]
     first, other = (
         calls["tokens"][calls["agent_name"] == "composer"].iloc[0],
         calls["tokens"][calls["agent_name"] != "composer"],
     )
-    project = wb.project("Another", template="paper")
+    project = wb.projects.start("Another", template="paper")
     budget = {"tokens": int(first + other.sum()) - 50, "when_spent": when_spent}
-    run = wb.ask("Find out.", project=project, budget=budget).wait(WAIT_S)
+    run = project.ask("Find out.", budget=budget).wait(WAIT_S)
     assert flows(wb)["research"]["status"] == "completed"
     assert project["What is X?"].content == REPORT
     if when_spent == "stop":
@@ -445,7 +445,7 @@ def test_research_gets_the_remaining_budget(workbench: OpenWorkbench) -> None:
     both = research("What is X?") + research("What is Y?")
     price = {"scripted": {"input": 1, "output": 3}}
     wb, project = open_project(workbench, turns(both, research("What is Z?"), "Done."), prices=price)
-    run = wb.ask("Find out.", project=project, budget={"tokens": 70_000, "usd": 1, "seconds": 600}).wait(WAIT_S)
+    run = project.ask("Find out.", budget={"tokens": 70_000, "usd": 1, "seconds": 600}).wait(WAIT_S)
     assert run.status == "completed"
     runs = wb.runs_df(columns="all")[lambda frame: frame["flow"] == "research"]
     budgets = {
@@ -468,7 +468,7 @@ def test_research_gets_the_remaining_budget(workbench: OpenWorkbench) -> None:
 def test_no_research_starts_without_remaining_budget(workbench: OpenWorkbench, when_spent: Any) -> None:
     """The composer gets an error; before its next call the run stops, or asks."""
     wb, project = open_project(workbench, turns(research(), "Done."))
-    run = wb.ask("Find out.", project=project, budget={"tokens": 10, "when_spent": when_spent}).wait(WAIT_S)
+    run = project.ask("Find out.", budget={"tokens": 10, "when_spent": when_spent}).wait(WAIT_S)
     assert list(wb.runs_df(columns="flow")["flow"]) == ["compose"]
     [refused] = wb.tool_calls_df()["error_message"]
     assert refused.startswith("The budget is used up (")
@@ -479,7 +479,7 @@ def test_no_research_starts_without_remaining_budget(workbench: OpenWorkbench, w
 def test_research_after_a_budget_extension_asks_again(workbench: OpenWorkbench) -> None:
     """The extension is part of the remaining budget; when it is used up, the research asks as well."""
     wb, project = open_project(workbench, turns(research(), research(), "Done."))
-    run = wb.ask("Find out.", project=project, budget={"tokens": 10, "when_spent": "ask"}).wait(WAIT_S)
+    run = project.ask("Find out.", budget={"tokens": 10, "when_spent": "ask"}).wait(WAIT_S)
     run.approve(run.pending[0].id, params={"tokens": 8000}).wait(WAIT_S)
     calls = wb.llm_calls_df()[lambda frame: frame["run_id"] == run.run_id]
     [other] = wb.runs_df(columns="all")[lambda frame: frame["flow"] == "research"]["run_id"]
@@ -498,7 +498,7 @@ class TwoNames(ScriptedModel):
 def test_research_uses_the_model_of_the_run(workbench: OpenWorkbench) -> None:
     """The model chosen for a run is used by its research."""
     wb = workbench(model=TwoNames(turns(research(), "Done.")), interactive=False)
-    wb.ask("Find out.", project=wb.project("Essay"), model="another").wait(WAIT_S)
+    wb.projects.start("Essay").ask("Find out.", model="another").wait(WAIT_S)
     calls = wb.llm_calls_df()
     assert set(zip(calls["agent_name"], calls["request_model"], strict=True)) == {
         ("composer", "another"),

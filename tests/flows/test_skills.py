@@ -44,7 +44,7 @@ def test_manage_skill_creates_lists_and_reads_skills(workbench: OpenWorkbench) -
     ]
     wb, project = with_turns(workbench, *turns)
     share(wb)
-    wb.ask("Be brief.", project=project).wait()
+    project.ask("Be brief.").wait()
     system_prompts = prompts(wb, "You write a document together")
     assert "<skills>\n- formal: For: the board\n</skills>" in system_prompts[0]
     assert "<skills>\n- brief: Short sentences.\n- formal: For: the board\n</skills>" in system_prompts[1]
@@ -64,7 +64,7 @@ def test_referenced_skill_is_in_the_writers_task(workbench: OpenWorkbench) -> No
     share(wb)
     project.skills.add("brief", "Short.", "One thing in a sentence.").add("other", "Not meant.", "Sing.")
     project.add("Text", prompt="All about X (@skill:brief, @skill:formal).")
-    wb.ask("Write.", project=project).wait()
+    project.ask("Write.").wait()
     [task] = prompts(wb, "You write one block")
     assert task.count("No jokes.") == 1
     assert '<skill name="brief">\nOne thing in a sentence.\n</skill>' in task
@@ -75,11 +75,11 @@ def test_skill_in_a_message_is_in_the_prompt(workbench: OpenWorkbench) -> None:
     """`@skill:name` adds its text; an unknown name is rejected before the model is called."""
     wb, project = with_turns(workbench, "It says so.")
     project.skills.add(*BRIEF.values())
-    wb.ask("What does @skill:brief say?", project=project).wait()
+    project.ask("What does @skill:brief say?").wait()
     [prompt] = prompts(wb, "You write a document together")
     assert '<skill name="brief">\nOne thing in a sentence.\n</skill>' in prompt
     with pytest.raises(af.UsageError, match="@skill:breif names no skill. Known skills: brief"):
-        wb.ask("Use @skill:breif.", project=project)
+        project.ask("Use @skill:breif.")
     assert len(wb.runs()) == 1
 
 
@@ -88,7 +88,7 @@ def test_unknown_skill_fails_the_call(workbench: OpenWorkbench) -> None:
     write = call("generate_field_content", field_name="Text", style_hint="@skill:nowhere")
     wb, project = with_turns(workbench, write, "Done.")
     project.add("Text")
-    wb.ask("Write.", project=project).wait()
+    project.ask("Write.").wait()
     assert call_errors(wb) == ["@skill:nowhere names no skill. Known skills: none yet."]
 
 
@@ -104,10 +104,10 @@ def test_run_keeps_its_shared_skills(workbench: OpenWorkbench) -> None:
     wb, project = with_turns(workbench, *turns)
     share(wb)
     project.skills.add(*BRIEF.values())
-    run = wb.ask("Remove it.", project=project).wait()
+    run = project.ask("Remove it.").wait()
     share(wb, FILE.replace("No jokes.", "Jokes."))
     run.approve().wait()
-    wb.ask("Read it.", project=project).wait()
+    project.ask("Read it.").wait()
     system_prompts = prompts(wb, "You write a document together")
     assert "No jokes." in system_prompts[2]
     assert "No jokes." not in system_prompts[4]
@@ -133,7 +133,7 @@ def test_invalid_skill_file_is_reported_with_its_path(workbench: OpenWorkbench) 
     wb, project = with_turns(workbench)
     share(wb, "Just text.", "broken")
     with pytest.raises(af.UsageError, match=r"broken\.md cannot be used: A skill needs front matter"):
-        wb.ask("Write.", project=project)
+        project.ask("Write.")
 
 
 @pytest.mark.parametrize(

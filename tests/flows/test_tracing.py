@@ -24,7 +24,8 @@ flow, cassette = sys.argv[2], Path("runs.jsonl")
 def ask(**options):
     with af.Workbench(approvals="approve", interactive=False, **options) as wb:
         if flow == "compose":
-            target = {"project": wb.project("Essay", template="paper")}
+            project = wb.projects.start("Essay", template="paper")
+            target = {"conversation_id": project.conversation_id, "flow": flow}
         else:
             graph = react_agent([ai_message("It is 3.")])
             target = {"flow": flow if flow != "adapted" else af.adapt(graph, name="mine")}

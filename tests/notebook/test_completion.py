@@ -21,13 +21,13 @@ def shell(tmp_path: Path) -> Iterator[Any]:
     shell = start_ipython() or InteractiveShell.instance()
     model = af.ScriptedModel([report(), "Done."])
     with af.Workbench(model=model, data_dir=tmp_path, approvals="approve", interactive=False) as wb:
-        wb.project("Essay", template="paper").add("Method", "How?")
+        wb.projects.start("Essay", template="paper").add("Method", "How?")
         run = wb.ask("Write it.").wait()
         shell.user_ns |= {
             "wb": wb,
             "run": run,
             "found": wb.artifacts(run),
-            "project": wb.project("Essay"),
+            "project": wb.projects.start("Essay"),
             "plain": object(),
         }
         yield shell
@@ -57,8 +57,6 @@ def test_verbs_come_first(shell: Any) -> None:
         ('wb.ask("Why (not)?", flow="', ["research", "plan", "compose"]),
         ("wb.ask('Why?', depth='q", ["quick"]),
         ("wb.chat(model='s", ["scripted"]),
-        ("wb.chat(project='", ["Essay"]),
-        ("wb.project('New', template='p", ["paper"]),
     ],
 )
 def test_arguments_are_completed(shell: Any, text: str, expected: list[str]) -> None:
@@ -70,6 +68,11 @@ def test_arguments_are_completed(shell: Any, text: str, expected: list[str]) -> 
 def test_ids_of_artifacts_are_completed(shell: Any, text: str) -> None:
     """Ids are offered as keys of a call and of a variable."""
     assert [found.strip("'\"]") for found in completions(shell, text)] == ["research_report"]
+
+
+def test_projects_are_completed(shell: Any) -> None:
+    """The keys of `wb.projects` are the names of the projects."""
+    assert any("Essay" in found for found in completions(shell, "wb.projects['"))
 
 
 def test_blocks_are_completed(shell: Any) -> None:

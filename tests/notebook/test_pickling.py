@@ -66,7 +66,7 @@ def test_pickling_a_workbench_or_handle_is_refused_with_advice(workbench: Any, t
             (run, f"wb.run({run.run_id!r})"),
             (wb.runs(), f"wb.run({run.run_id!r})"),
             (sealed, f"af.open_run({str(sealed.path)!r})"),
-            (wb.project("Book"), "Keep its id or name"),
+            (wb.projects.start("Book"), "Keep its id or name"),
             (wb.conversation(run), "Keep its id or name"),
         ):
             for make_copy in (pickle.dumps, copy.deepcopy):

@@ -23,7 +23,7 @@ def wb(workbench: Any) -> af.Workbench:
 @pytest.fixture
 def paper(wb: af.Workbench) -> Project:
     """A method, an analysis that depends on it, and a summary of both."""
-    project = wb.project("Sheep", template="paper")
+    project = wb.projects.start("Sheep", template="paper")
     project.add("Method", "By counting.", phase="method")
     project.add("Analysis", "Seven.", depends_on=["Method"], need_review=True)
     project.add("Summary", phase="writing", depends_on=["Method", "Analysis"], auto_generate=True, prompt="Be short.")
@@ -35,13 +35,13 @@ def paper(wb: af.Workbench) -> Project:
 
 def test_project_is_created_once_and_opened_by_name(wb: af.Workbench, paper: Project) -> None:
     """Another workbench on the same store opens it; a template does not change an existing project."""
-    assert wb.project(" Sheep ", template="default").phases == paper.phases
+    assert wb.projects.start(" Sheep ", template="default").phases == paper.phases
     with af.Workbench(model=ScriptedModel([]), data_dir=wb.data_dir) as other:
-        assert [project.name for project in other.projects()] == ["Sheep"]
-        assert [block.name for block in other.project("Sheep").blocks] == [block.name for block in paper.blocks]
+        assert [project.name for project in other.projects] == ["Sheep"]
+        assert [block.name for block in other.projects.start("Sheep").blocks] == [block.name for block in paper.blocks]
     with pytest.raises(af.UsageError, match="no template 'papr'"):
-        wb.project("Other", template="papr")
-    assert len(wb.projects()) == 1
+        wb.projects.start("Other", template="papr")
+    assert len(wb.projects) == 1
 
 
 def test_block_is_read_by_name(paper: Project) -> None:
@@ -64,7 +64,7 @@ def test_block_is_read_by_name(paper: Project) -> None:
 
 def test_project_reads_the_current_store(wb: af.Workbench, paper: Project) -> None:
     """A handle sees the edits of another handle, of a panel and of an agent."""
-    wb.project("Sheep")["Method"].write("By weighing.")
+    wb.projects.start("Sheep")["Method"].write("By weighing.")
     assert [block.name for block in paper.stale] == ["Analysis"]
     assert paper.stale[0].stale_because == ("Method",)
     paper["Method"].artifact.restore(1)
@@ -168,20 +168,20 @@ def test_phase_change_lists_unfinished_blocks(paper: Project) -> None:
 
 def test_overwritten_project_hides_no_other(wb: af.Workbench, paper: Project) -> None:
     """The error for the project says how to restore it."""
-    wb.project("Other")
+    wb.projects.start("Other")
     head = wb.ask("One?", conversation_id=paper.conversation_id).wait().artifacts["project"]
     head.edit("Nothing.")
-    assert [project.name for project in wb.projects()] == ["Other"]
+    assert [project.name for project in wb.projects] == ["Other"]
     with pytest.raises(af.UsageError, match="is no longer a project .* Restore one of its earlier versions"):
-        wb.project("Sheep")
+        wb.projects.start("Sheep")
     head.newest.restore(1)
-    assert wb.project("Sheep").phase == "question"
+    assert wb.projects.start("Sheep").phase == "question"
 
 
 def test_profile_is_a_version(wb: af.Workbench, paper: Project) -> None:
     """The description of the creator is stored as a version of the project."""
     paper.set_profile("  牧羊人  ")
-    assert wb.project("Sheep").profile == "牧羊人"
+    assert wb.projects.start("Sheep").profile == "牧羊人"
 
 
 # --- in conversation -------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_agent_does_not_see_deleted_blocks(workbench: Any) -> None:
         return call("read_artifact", id="gone") if len(requests) == 1 else "Done."
 
     wb = workbench(script)
-    project = wb.project("p")
+    project = wb.projects.start("p")
     project.add("Gone", "Text.").delete()
     project.add("Kept", "Text.").rename("留下")
     run = wb.ask("Look.", conversation_id=project.conversation_id).wait()
@@ -231,11 +231,11 @@ def test_display_has_phase_progress_and_a_hint(wb: af.Workbench, paper: Project)
     for words in ("Sheep", "question (1 of 6)", "3 texts, 1 completed, 1 stale", "paper", "stale, to be reviewed"):
         assert words in text
     assert "changed since it was written: Method" in paper["Analysis"]._card().plain()
-    assert "Add a block with wb.project('New').add(\"...\")." in wb.project("New")._card().plain()
+    assert "Add a block with wb.projects['New'].add(\"...\")." in wb.projects.start("New")._card().plain()
     assert repr(paper) == "Project('Sheep', phase='question', blocks=3)"
     assert repr(paper["Analysis"]) == "Block('Analysis', draft, stale, to be reviewed, version=1)"
     assert repr(paper.deleted) == "No block was deleted."
-    assert "phase" in repr(wb.projects())
+    assert "phase" in repr(wb.projects)
 
 
 @pytest.mark.parametrize("begin", range(0, len(HOSTILE), 40))
@@ -243,7 +243,7 @@ def test_hostile_names_and_texts_are_displayed_as_text(tmp_path: Path, begin: in
     """Markup in names, prompts, profiles and texts is escaped."""
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         texts = HOSTILE[begin : begin + 40]
-        project = wb.project(texts[0][:60] or "p")
+        project = wb.projects.start(texts[0][:60] or "p")
         project.set_profile(texts[0])
         for n, text in enumerate(texts):
             name = f"{n} {text.replace('/', '|')}"[:110]
@@ -255,7 +255,7 @@ def test_hostile_names_and_texts_are_displayed_as_text(tmp_path: Path, begin: in
         check(project.blocks)
         check(project.stale)
         check(project.deleted)
-        check(wb.projects())
+        check(wb.projects)
         check(project.advance_to_phase())
         for block in project.blocks[:40:8]:
             check(block)
@@ -265,14 +265,14 @@ def test_hostile_names_and_texts_are_displayed_as_text(tmp_path: Path, begin: in
 def test_phase_is_found_by_name_and_display_name(workbench: Any, label: str) -> None:
     """This holds in cells, for new and moved blocks, for the first blocks of a template, and in tools of agents."""
     wb = workbench([call("advance_to_phase", target_phase=label), "Done."])
-    project = wb.project("Sheep")
+    project = wb.projects.start("Sheep")
     assert project.add("Readers", phase=label).phase == "research"
     assert project.add("Aim", phase="意图分析").move(phase=label).phase == "research"
     assert project.advance_to_phase(label).after == project.phase == "research"
     project.advance_to_phase("Intent")
-    wb.ask("Go on.", project=project).wait(10)
+    project.ask("Go on.").wait(10)
     assert project.phase == "research"
     template = {"name": "t", "phases": [{"name": "goals", "zh": "目标"}], "blocks": [{"name": "A", "phase": "目标"}]}
-    assert wb.project("Other", template=template)["A"].phase == "goals"
+    assert wb.projects.start("Other", template=template)["A"].phase == "goals"
     with pytest.raises(af.UsageError, match="There is no phase 'Rsearch'"):
         project.advance_to_phase("Rsearch")

@@ -114,7 +114,7 @@ def test_storage_df_has_the_bytes_of_each_conversation_and_kind(wb: af.Workbench
 
 def test_prune_deletes_old_conversations_and_seals_their_runs_first(wb: af.Workbench, tmp_path: Path) -> None:
     runs = [wb.ask(f"Question {n}?").wait() for n in range(4)]
-    wb.project("Handbook")
+    wb.projects.start("Handbook")
     folder = tmp_path / "sealed"
     expected = wb.prune(keep=2, seal_to=folder, dry_run=True)
     assert not folder.exists()
@@ -130,7 +130,7 @@ def test_prune_deletes_old_conversations_and_seals_their_runs_first(wb: af.Workb
         assert str(sealed.response).endswith(LONG)
     assert wb.prune(before=timedelta(hours=1)).empty
     assert len(wb.prune(before=datetime.now(UTC))) == 2
-    assert [project.name for project in wb.projects()] == ["Handbook"]
+    assert [project.name for project in wb.projects] == ["Handbook"]
 
 
 def test_prune_needs_a_limit_and_leaves_waiting_runs(tmp_path: Path) -> None:

@@ -133,14 +133,14 @@ def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
         engine = wb._thread.engine
         messages = [wb._thread.call(engine.conversations.message(run.message_id)) for run in (done, waits)]
         results = [wb._thread.call(engine.controller.result(run.run_id)) for run in (done, waits)]
-        project = wb.project(HOSTILE[:80], template={"name": "x", "phases": ["one", "two"]})
+        project = wb.projects.start(HOSTILE[:80], template={"name": "x", "phases": ["one", "two"]})
         project.add("A", HOSTILE, need_review=True, prompt=HOSTILE)
         project.add("B", HOSTILE, depends_on=["A"], reason=HOSTILE)
         project["A"].write("Other.")
         yield {
             "wb": wb,
-            "wb.project(name)": project,
-            "wb.projects()": wb.projects(),
+            "wb.projects.start(name)": project,
+            "wb.projects": wb.projects,
             "project.blocks": project.blocks,
             "project.stale": project.stale,
             "project.deleted": project.deleted,

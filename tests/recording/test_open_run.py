@@ -119,9 +119,9 @@ def test_frames_of_a_sealed_run_are_those_of_its_store(
         "events": run.events_df(),
         "messages": run.messages_df(),
         "artifacts": run.artifacts_df(),
-        "blocks": run.blocks_df(),
-        "evaluations": run.evaluations_df(),
-        "project_runs": run.project_runs_df(),
+        "blocks": run.projects.blocks_df(),
+        "evaluations": run.projects.evaluations_df(),
+        "project_runs": run.projects.runs_df(),
         "approvals": run.approvals_df(),
         "sources": run.sources_df(),
     }

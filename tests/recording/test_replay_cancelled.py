@@ -51,7 +51,7 @@ def researching(request: ModelRequest) -> Any:
 
 def composing(stage: Stage) -> dict[str, Any]:
     """Four blocks, two of which are written at the same time, and one of these is reviewed."""
-    project = stage.wb.project("Essay", template="paper")
+    project = stage.wb.projects.start("Essay", template="paper")
     for name, needs in (("A", []), ("B", ["A"]), ("C", ["A"]), ("D", ["B", "C"])):
         project.add(name, depends_on=needs, auto_generate=True, need_review=name == "B")
     block_ids = [project[name].block_id for name in "ABCD"]

@@ -30,7 +30,7 @@ def script(request: ModelRequest) -> str:
 
 
 def make_project(wb: af.Workbench) -> Project:
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     if not project.blocks:
         project.add("Goal", "Say what X is.")
         project.add("Text", depends_on=["Goal"], prompt="All about X.", phase="writing")
@@ -66,12 +66,12 @@ def test_composed_project_is_replayed_byte_for_byte(tmp_path: Path, decider: str
 def test_sealed_run_of_a_project_is_opened_verified_and_imported(tmp_path: Path) -> None:
     """The file contains the blocks on which it depends."""
     with open_scene(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
-        run = wb.ask("Write it.", project=make_project(wb)).wait(WAIT_S)
+        run = make_project(wb).ask("Write it.").wait(WAIT_S)
         run.seal(tmp_path / "run.afrun")
     sealed = af.open_run(tmp_path / "run.afrun")
     assert sealed.verify().differences == ()
     with open_scene(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
         wb.import_run(tmp_path / "run.afrun")
-        project = wb.project("Essay")
+        project = wb.projects.start("Essay")
         assert [block.path for block in project.blocks] == ["Goal", "Text", "More", "End"]
         assert project["Text"].content == "Text: X was a letter."

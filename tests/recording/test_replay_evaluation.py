@@ -46,39 +46,39 @@ def make_project(wb: af.Workbench) -> Project:
     folder = Path(wb.data_dir) / "skills"
     folder.mkdir()
     (folder / "formal.md").write_text(SHARED, encoding="utf-8")
-    return wb.project("Essay", template="paper")
+    return wb.projects.start("Essay", template="paper")
 
 
 def test_sealed_run_with_persona_skill_and_grades_is_verified_and_imported(tmp_path: Path) -> None:
     """The verification needs no shared skills."""
     with open_scene(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
         project = make_project(wb)
-        run = wb.ask("Do it, @skill:formal.", project=project).wait(WAIT_S)
+        run = project.ask("Do it, @skill:formal.").wait(WAIT_S)
         assert (run.status, run.response) == ("completed", "All is done.")
-        expected = wb.evaluations_df(project)
+        expected = wb.projects.evaluations_df(project)
         assert expected["score"].tolist() == [7, 7]
         assert set(expected["persona"]) == {"Ann"}
         run.seal(tmp_path / "run.afrun")
     sealed = af.open_run(tmp_path / "run.afrun")
     assert sealed.verify().differences == ()
-    pd.testing.assert_frame_equal(sealed.evaluations_df(), expected)
+    pd.testing.assert_frame_equal(sealed.projects.evaluations_df(), expected)
     with open_scene(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
         wb.import_run(tmp_path / "run.afrun")
-        project = wb.project("Essay")
+        project = wb.projects.start("Essay")
         assert [block.path for block in project.blocks] == ["Part", "Part / Text"]
         assert [skill.name for skill in project.skills] == ["brief"]
         assert list(project.personas) == []
-        pd.testing.assert_frame_equal(wb.evaluations_df(project), expected)
+        pd.testing.assert_frame_equal(wb.projects.evaluations_df(project), expected)
 
 
 def test_evaluation_started_by_code_is_replayed(tmp_path: Path) -> None:
     """The blocks that it judges belong to its identity; no model is called."""
 
     def evaluate(wb: af.Workbench) -> tuple[str, list[int]]:
-        project = wb.project("Essay", template="paper")
+        project = wb.projects.start("Essay", template="paper")
         project.add("Text", "X is a letter.")
         run = project.evaluate(["Text"], ["clarity"]).wait(WAIT_S)
-        return str(run.response), wb.evaluations_df(project)["score"].tolist()
+        return str(run.response), wb.projects.evaluations_df(project)["score"].tolist()
 
     with open_scene(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
         first = evaluate(wb)

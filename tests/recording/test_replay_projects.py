@@ -17,7 +17,7 @@ from artifactflow_nb.models.scripted import ScriptedModel
 
 def build(wb: af.Workbench) -> Any:
     """A project with every kind of manual change."""
-    project = wb.project("报告", template="paper")
+    project = wb.projects.start("报告", template="paper")
     project.add("Method", "By counting.", need_review=True)
     time.sleep(0.01)
     part = project.add("Part", is_group=True)
@@ -87,25 +87,25 @@ def test_sealed_run_of_an_edited_project_is_verified_and_imported(tmp_path: Path
     assert opened.verify().is_same, opened.replay().differences
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "b") as wb:
         wb.import_run(path)
-        there = wb.project("报告")
+        there = wb.projects.start("报告")
         assert [
             (block.path, block.status, block.stale_because, block.content, block.version) for block in there.blocks
         ] == expected
-        assert [entry.name for entry in wb.projects()] == ["报告"]
+        assert [entry.name for entry in wb.projects] == ["报告"]
         assert {block.name for block in there.deleted} == {"Gone"}
 
 
 def test_masking_a_text_makes_no_block_stale(tmp_path: Path) -> None:
     """The hashes by which blocks name their dependencies are those of the masked texts."""
     with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "a") as wb:
-        project, key = wb.project("p"), "sk-proj-Zx9Lk2mQ7vT4bN8wR5yH1cJ6dF3gS0aP"
+        project, key = wb.projects.start("p"), "sk-proj-Zx9Lk2mQ7vT4bN8wR5yH1cJ6dF3gS0aP"
         project.add("A", f"It is {key}.")
         project.add("B", "So.", depends_on=["A"])
         path = wb.ask("And?", **ask_options(project)).wait(WAIT_S).seal(tmp_path / "run.zip")
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "b") as wb:
         wb.import_run(path)
-        assert key not in wb.project("p")["A"].content
-        assert not wb.project("p").stale
+        assert key not in wb.projects.start("p")["A"].content
+        assert not wb.projects.start("p").stale
 
 
 def test_secret_in_the_name_of_a_block_is_not_in_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_secret_in_the_name_of_a_block_is_not_in_its_id(tmp_path: Path, monkeypa
     monkeypatch.setenv("DB_PASSWORD", "Research!")  # an ordinary word is not masked for being in a password
     turns = [call("update_field", field_name=f"About {known}", content="It is."), "Done."]
     with af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "a", record=cassette) as wb:
-        project = wb.project("p")
+        project = wb.projects.start("p")
         for secret in (known, long):
             project.add(f"About {secret}")
         project.personas.add(f"Owner of {known}", "Knows it.")

@@ -195,7 +195,7 @@ def test_decision_of_code_before_the_recorded_pause_waits(tmp_path: Path) -> Non
     """The recorded cell was slow; in the replay it decides at once."""
 
     def scene(stage: Stage) -> Any:
-        project = stage.wb.project("Essay", template="paper")
+        project = stage.wb.projects.start("Essay", template="paper")
         run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose")
         while not run.pending:
             time.sleep(0.002)
@@ -208,7 +208,7 @@ def test_decision_of_code_before_the_recorded_pause_waits(tmp_path: Path) -> Non
 
 def decide_as_a_cell_does(stage: Stage, n_clicks: int) -> Any:
     """After clicks at a pause, code waits for a request and decides without naming its id."""
-    project = stage.wb.project("Essay", template="paper")
+    project = stage.wb.projects.start("Essay", template="paper")
     run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose")
     if n_clicks:
         run.wait(WAIT_S)
@@ -288,7 +288,7 @@ class SlowLead(ScriptedModel):
 
 
 def during_research(stage: Stage, n_texts: int, **options: Any) -> Any:
-    project = stage.wb.project("Essay", template="paper")
+    project = stage.wb.projects.start("Essay", template="paper")
     for n in range(n_texts):
         project.add(f"B{n}", phase="writing", depends_on=[f"B{n - 1}"] if n else [])
     run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose", **options)

@@ -33,7 +33,7 @@ def with_look(wb: af.Workbench) -> None:
 
 def ask_for_research(stage: Stage) -> tuple[Project, af.Run]:
     """A run that starts a research subrun, after its end or first pause."""
-    project = stage.wb.project("Essay", template="paper")
+    project = stage.wb.projects.start("Essay", template="paper")
     run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose")
     return project, run.wait(WAIT_S)
 
@@ -123,7 +123,7 @@ def test_repeated_question_finds_its_own_subrun(tmp_path: Path) -> None:
 def test_sealed_run_is_verified_and_imported_with_its_subruns(tmp_path: Path) -> None:
     model = ScriptedModel(turns(research(), "Done.", lead=LOOKING))
     with open_scene(tmp_path, model=model, record=tmp_path / "c.jsonl", approvals="approve", setup=with_look) as wb:
-        run = wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait(WAIT_S)
+        run = wb.projects.start("Essay", template="paper").ask("Find out.").wait(WAIT_S)
         run.seal(tmp_path / "run.afrun")
         subrun_id = flows(wb)["research"]["run_id"]
         wb.run(subrun_id).seal(tmp_path / "subrun.afrun")
@@ -131,7 +131,7 @@ def test_sealed_run_is_verified_and_imported_with_its_subruns(tmp_path: Path) ->
         assert af.open_run(tmp_path / f"{name}.afrun").verify().differences == ()
     with open_scene(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
         wb.import_run(tmp_path / "run.afrun")
-        assert wb.project("Essay")["What is X?"].content == REPORT
+        assert wb.projects.start("Essay")["What is X?"].content == REPORT
         assert set(wb.runs_df()["run_id"]) == {run.run_id, subrun_id}
 
 
@@ -140,7 +140,7 @@ def test_verification_repeats_the_click_on_a_subrun(tmp_path: Path) -> None:
         tmp_path, model=ScriptedModel(turns(research(), "Done.", lead=LOOKING)), data_dir=tmp_path / "data"
     ) as wb:
         with_look(wb)
-        run = wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait(WAIT_S)
+        run = wb.projects.start("Essay", template="paper").ask("Find out.").wait(WAIT_S)
         run.approve().wait(WAIT_S)
         run.seal(tmp_path / "run.afrun")
     assert af.open_run(tmp_path / "run.afrun").verify().differences == ()
@@ -166,7 +166,7 @@ def dying(request):
     return scripted_turn(request)
 
 wb = af.Workbench(data_dir=sys.argv[1], model=ScriptedModel(dying), interactive=False)
-wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait()
+wb.projects.start("Essay", template="paper").ask("Find out.").wait()
 """
 
 
@@ -180,7 +180,7 @@ def test_subrun_of_a_killed_process_is_continued(tmp_path: Path, agent_name: str
     with af.Workbench(data_dir=tmp_path / "data", model=model, interactive=False) as wb:
         [run] = wb.unfinished()
         assert run.resume().wait(WAIT_S).status == "completed"
-        assert wb.project("Essay")["What is X?"].content == REPORT
+        assert wb.projects.start("Essay")["What is X?"].content == REPORT
         frame = wb.runs_df()
         assert list(frame["status"]) == ["completed", "completed"]
         calls = wb.llm_calls_df()

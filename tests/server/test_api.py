@@ -18,10 +18,10 @@ from support.gated_model import GatedModel
 from support.http_server import Client
 from support.replies import call, report
 
+from artifactflow_nb.analysis.frames import all_frames
 from artifactflow_nb.notebook.workbench import Workbench
 from artifactflow_nb.server.access import Access
 from artifactflow_nb.server.app import API_PREFIX
-from artifactflow_nb.server.lifecycle import FRAMES
 
 REWRITE = call("rewrite_artifact", id="research_report", content="Another.")
 
@@ -90,7 +90,7 @@ def test_project_is_made_asked_and_advanced(serve: Serve) -> None:
     assert (project["phase"], project["phases"]) == ("plan", ["plan", "write"])
     assert [(block["path"], block["status"]) for block in project["blocks"]] == [("Aim", "empty")]
     assert client.post("/projects", name="Essay").json() == project
-    question = finished(client, "How long is it?", project="Essay")
+    question = finished(client, "How long is it?", conversation_id=project["conversation_id"], flow="compose")
     assert question["conversation_id"] == project["conversation_id"]
     assert client.get(f"/runs/{question['thread_id']}").json()["response"] == "It has two phases."
     assert client.get("/frames/runs").json()["rows"][0]["flow"] == "compose"
@@ -108,9 +108,9 @@ def test_template_of_a_project_is_no_file_of_the_server(serve: Serve, tmp_path: 
     assert "a-secret" not in answer.text
 
 
-def test_question_about_an_unknown_project_is_refused(serve: Serve) -> None:
+def test_change_of_an_unknown_project_is_refused(serve: Serve) -> None:
     client = serve()
-    answer = client.post("/chat", content="Why?", project="None")
+    answer = client.post("/projects/None/advance")
     assert (answer.status_code, "POST /projects" in answer.json()["message"]) == (404, True)
     assert rows(client) == [[], [], [], []]
 
@@ -217,7 +217,7 @@ def test_frames_are_read_as_json(serve: Serve) -> None:
     client = serve(["One.", "Two."])
     first = finished(client, "First?")
     finished(client, "Second?")
-    for name in FRAMES:
+    for name in (frame.name for frame in all_frames()):
         assert client.get(f"/frames/{name}").status_code == 200, name
     assert [row["question"] for row in client.get("/frames/runs").json()["rows"]] == ["First?", "Second?"]
     [row] = client.get("/frames/runs", params={"run": first["run_id"], "columns": "question"}).json()["rows"]
@@ -246,7 +246,7 @@ def test_frames_are_read_as_arrow(serve: Serve) -> None:
 
     client = serve([[call("web_search", query="x"), call("web_search", query=1)], "One."])
     finished(client, "First?")
-    for name in FRAMES:
+    for name in (frame.name for frame in all_frames()):
         answer = client.get(f"/frames/{name}", headers=ARROW)
         assert answer.status_code == 200, (name, answer.text)
         table = pa.ipc.open_stream(answer.content).read_all()

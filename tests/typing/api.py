@@ -24,6 +24,7 @@ from artifactflow_nb.notebook.refreshed_run import RefreshedRun
 from artifactflow_nb.notebook.run import Markdown
 from artifactflow_nb.notebook.sealed_run import SealedRun
 from artifactflow_nb.plugins.graphs.adapt import AdaptedGraph
+from artifactflow_nb.plugins.projects.accessor import Projects
 from artifactflow_nb.plugins.projects.block import BlockHandle, Blocks
 from artifactflow_nb.plugins.projects.handle import Project
 from artifactflow_nb.plugins.projects.named_text_lists import Dimensions, Personas, Skills
@@ -148,9 +149,12 @@ def artifacts(wb: af.Workbench, run: af.Run) -> None:
 
 def projects(wb: af.Workbench) -> None:
     """Documents of blocks."""
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     assert_type(project, Project)
-    assert_type(wb.projects()[0], Project)
+    assert_type(wb.projects, Projects)
+    assert_type(project.ask("Why?"), af.Run)
+    assert_type(project.chat(), Panel)
+    assert_type(wb.projects["Essay"], Project)
     assert_type(project.add("Question", "Why?"), BlockHandle)
     assert_type(project["Question"], BlockHandle)
     assert_type(project["Question"].write("How?"), BlockHandle)
@@ -179,9 +183,9 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.events_df(run), pd.DataFrame)
     assert_type(wb.messages_df(), pd.DataFrame)
     assert_type(wb.artifacts_df(), pd.DataFrame)
-    assert_type(wb.blocks_df(), pd.DataFrame)
-    assert_type(wb.evaluations_df(), pd.DataFrame)
-    assert_type(wb.project_runs_df(), pd.DataFrame)
+    assert_type(wb.projects.blocks_df(), pd.DataFrame)
+    assert_type(wb.projects.evaluations_df(), pd.DataFrame)
+    assert_type(wb.projects.runs_df(), pd.DataFrame)
     assert_type(wb.approvals_df(run), pd.DataFrame)
     assert_type(wb.sources_df(), pd.DataFrame)
     assert_type(wb.works_df(), pd.DataFrame)
@@ -203,7 +207,7 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(af.plots.tokens_over_time(wb.llm_calls_df()), Axes)
     assert_type(af.plots.latency(wb.llm_calls_df()), Axes)
     assert_type(af.plots.cost(wb.llm_calls_df()), Axes)
-    assert_type(af.plots.evaluations(wb.evaluations_df()), Axes)
+    assert_type(wb.projects.plot_evaluations(wb.projects.evaluations_df()), Axes)
 
 
 def recordings(run: af.Run) -> None:
@@ -212,6 +216,7 @@ def recordings(run: af.Run) -> None:
         assert_type(sealed, SealedRun)
         assert_type(sealed.response, Markdown)
         assert_type(sealed.runs_df(), pd.DataFrame)
+        assert_type(sealed.projects.blocks_df(), pd.DataFrame)
     comparison = af.compare(run, sealed)
     assert_type(comparison, Comparison)
     assert_type(comparison.answer, TextDiff)

@@ -29,7 +29,7 @@ def show(project: Project, *, dated: bool = True) -> ShownView:
 @pytest.fixture
 def board(workbench: OpenWorkbench) -> Shown:
     """A project in two phases, with a group, and its board."""
-    project = workbench().project("Sea levels", template="paper")
+    project = workbench().projects.start("Sea levels", template="paper")
     project.add("Aim", "How fast?", phase="question", need_review=True)
     project.add("Scope", phase="question")
     project.add("Report", phase="writing", is_group=True)
@@ -119,10 +119,10 @@ def test_stale_block_is_marked_up_to_date(board: Shown) -> None:
 
 def test_phases_have_the_language_of_the_workbench(workbench: OpenWorkbench) -> None:
     """Phases have their display names in the language of the board, whatever language the names of blocks have."""
-    project = workbench(language="en").project("海平面", template="paper")
+    project = workbench(language="en").projects.start("海平面", template="paper")
     project.add("目的", "有多快？", phase="question")
     assert "Literature" in show(project).html["column-literature"]
-    project = workbench(language="zh").project("Sea levels", template="paper")
+    project = workbench(language="zh").projects.start("Sea levels", template="paper")
     assert "文献" in show(project).html["column-literature"]
     assert "Literature" not in show(project).html["column-literature"]
 
@@ -231,7 +231,7 @@ class WaitingModel(ScriptedModel):
 def test_block_in_progress_is_marked(workbench: OpenWorkbench) -> None:
     """A card says that it is being written until the job ends; then it has its new status."""
     model = WaitingModel()
-    project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
+    project = workbench(agent_models={"writer": model}, interactive=False).projects.start("Essay", template="paper")
     project.add("A", auto_generate=True)
     page = show(project)
     run = project.generate()
@@ -253,10 +253,10 @@ def test_waiting_requests_are_marked(workbench: OpenWorkbench) -> None:
     wb = workbench(
         [call("modify_field", field_name="A", modification_instruction="Two."), "Well."], agent_models=models
     )
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("A", "One.")
     page = show(project)
-    run = wb.ask("Change it.", project=project).wait(20)
+    run = project.ask("Change it.").wait(20)
     page.until(lambda: state(page, "a") == "A ◐ draft ● waits for your decision")
     run.approve().wait(20)
     page.until(lambda: state(page, "a") == "A ◐ draft")
@@ -271,7 +271,7 @@ def test_text_to_review_has_citations(workbench: OpenWorkbench) -> None:
     """Its marks are buttons with their source, as in a report, and those of a source that was not read are dotted."""
     draft = "They rise [1].\n\n## Sources\n\n1. Tides: https://tides.example/rates"
     wb = workbench([call("review_field", field_name="B")] * 2, agent_models={"writer": ScriptedModel([draft])})
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("B", auto_generate=True, need_review=True)
     page = show(project)
     project.generate().wait(20)
@@ -320,7 +320,7 @@ def test_document_is_downloaded(board: Shown) -> None:
 
 def test_hostile_texts_stay_text(workbench: OpenWorkbench) -> None:
     """With hostile names and texts the board has only its own elements, live and saved."""
-    project: Any = workbench().project("<script>window.__xss++</script>", template="paper")
+    project: Any = workbench().projects.start("<script>window.__xss++</script>", template="paper")
     for n, text in enumerate(HOSTILE[::9]):
         clean = text.encode("utf-8", "replace").decode()
         project.add(f"{n} {clean.replace('/', '|')}"[:110], clean, prompt=clean)
@@ -341,10 +341,10 @@ def test_block_being_researched_shows_the_progress_of_its_readings(workbench: Op
         reading=[*fetched, "It is gone.", "It is gone."],
     )
     wb = workbench(turns, interactive=False, approvals={"web_fetch": "ask"})
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("Facts", phase="literature")
     page = show(project)
-    run = wb.ask("Go.", project=project).wait(20)
+    run = project.ask("Go.").wait(20)
     page.until(lambda: state(page, "facts") == "Facts ○ empty ● being researched, reading 1 of 2")
     first, _second = run.pending
     run.approve(first.id)

@@ -227,7 +227,7 @@ def open_request(page: ShownView) -> str:
 
 def written(workbench: OpenWorkbench, *texts: str) -> tuple[Project, ShownView]:
     wb = workbench(agent_models={"writer": ScriptedModel(list(texts))}, interactive=False)
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("A", auto_generate=True, need_review=True)
     project.add("B", auto_generate=True, depends_on=["A"])
     return project, show(project)
@@ -268,7 +268,7 @@ def test_draft_is_denied_with_a_comment(workbench: OpenWorkbench) -> None:
 def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> None:
     """Each is written after its dependencies; without a confirmation no run starts."""
     wb = workbench(agent_models={"writer": ScriptedModel(["New B.", "New C."])}, interactive=False)
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("A", "Of A.")
     project.add("B", "Of B.", depends_on=["A"])
     project.add("C", "Of C.", depends_on=["B"])
@@ -289,7 +289,7 @@ def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> N
 def test_second_run_is_refused(workbench: OpenWorkbench) -> None:
     """The button reports an unfinished run of a cell, also before the board knows of it."""
     model = WaitingModel()
-    project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
+    project = workbench(agent_models={"writer": model}, interactive=False).projects.start("Essay", template="paper")
     project.add("A", auto_generate=True)
     page = show(project)
     run = project.generate()
@@ -313,7 +313,7 @@ def write(_request):
 
 models = {"writer": af.ScriptedModel(write)}
 with af.Workbench(data_dir=sys.argv[1], agent_models=models, interactive=False) as wb:
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("A", auto_generate=True)
     project.generate().wait()
 """
@@ -328,20 +328,20 @@ def test_interrupted_run_is_resumed_on_the_board(tmp_path: Path) -> None:
         killed.kill()
     models = {"writer": ScriptedModel(["Written at last."])}
     with af.Workbench(data_dir=tmp_path / "data", agent_models=models, interactive=False) as wb:
-        page = show(wb.project("Essay"))
+        page = show(wb.projects.start("Essay"))
         assert "The process of the run has ended. 0 of 1 block done." in page.text
         assert state(page, "a") == "A ○ empty ● was being written: its process has ended"
         page.press("Resume: continue the interrupted run")
         page.until(lambda: state(page, "a") == "A ✓ completed")
         page.until(lambda: "Stop this run" not in page.buttons)
-        assert wb.project("Essay")["A"].content == "Written at last."
+        assert wb.projects.start("Essay")["A"].content == "Written at last."
 
 
 @pytest.mark.usefixtures("no_polling")
 def test_results_appear_when_the_tool_call_ends(workbench: OpenWorkbench) -> None:
     """The board and the artifact panel listen to the run, without polling the store."""
     model = WaitingModel()
-    project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
+    project = workbench(agent_models={"writer": model}, interactive=False).projects.start("Essay", template="paper")
     project.add("A", auto_generate=True)
     page = show(project)
     page.press("Write 1 block: A")
@@ -361,9 +361,9 @@ def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> No
         [call("modify_field", field_name="A", modification_instruction="Two."), "Well."],
         agent_models={"editor": ScriptedModel([edits, "Done."])},
     )
-    project = wb.project("Essay", template="paper")
+    project = wb.projects.start("Essay", template="paper")
     project.add("A", "One.")
-    run = wb.ask("Change it.", project=project).wait(20)
+    run = project.ask("Change it.").wait(20)
     page = show(project)
     assert "<ins>+<mark>Two</mark>." in page.html[f"approval-{open_request(page)}"]
     output = project.board().saved_output()
@@ -379,7 +379,7 @@ def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> No
 
 def test_hostile_names_stay_text_in_forms_and_lists(workbench: OpenWorkbench) -> None:
     """Names are in the heading, the confirmations before deletion and the list of deleted blocks."""
-    project = workbench().project("Essay", template="paper")
+    project = workbench().projects.start("Essay", template="paper")
     clean = [text.encode("utf-8", "replace").decode().replace("/", "|") for text in HOSTILE[::17]]
     blocks = [project.add(f"{n} {text}"[:110], "x", auto_generate=True) for n, text in enumerate(clean)]
     for before, after in pairwise(blocks):

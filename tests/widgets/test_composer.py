@@ -154,7 +154,7 @@ def test_references_name_sources_and_artifacts(chat: Open, handbook: Path) -> No
 def test_references_name_blocks_of_a_project(tmp_path: Path) -> None:
     """In the chat of a project blocks are referred to as its agents understand it."""
     with af.Workbench(model=af.ScriptedModel([]), data_dir=tmp_path) as wb:
-        project = wb.project("Essay")
+        project = wb.projects.start("Essay")
         project.add("Question", "Why?")
         page = ShownView(wb._thread, ChatView(wb._thread, project.conversation_id, flow="compose"))
         assert {"insert": "@Question", "label": "Question", "detail": "block"} in options(page, "@", "que")

@@ -88,7 +88,7 @@ FILE_KINDS = {"md", "html", "docx", "ipynb", "Markdown", "Word", "UTC", "USD"}
 def test_board_is_in_one_language(workbench: OpenWorkbench, language: str) -> None:
     """Columns, cards, forms, confirmations, versions, differences and the saved board have no word of the other one."""
     name, aim, report, method, gauges = NAMES[language]
-    project = workbench(language=language).project(name, template="paper")
+    project = workbench(language=language).projects.start(name, template="paper")
     project.add(aim, name, phase="question", need_review=True)
     project.add(report, phase="writing", is_group=True)
     project.add(method, name, parent=report, depends_on=[aim], prompt=name)
@@ -248,7 +248,7 @@ def test_revision_names_its_decision_in_words() -> None:
 
 def test_errors_stay_english(workbench: OpenWorkbench) -> None:
     """The errors of an edit and of an endpoint are the sentences that a search engine knows."""
-    project = workbench(language="zh").project("海面", template="paper")
+    project = workbench(language="zh").projects.start("海面", template="paper")
     project.add("目的", phase="question")
     page = ShownView(project._thread, BoardView(project._thread, project.conversation_id))
     page.do("add_ask", {"phase": "question"})
@@ -273,12 +273,12 @@ def test_graph_grades_and_list_of_conversations_are_chinese(workbench: OpenWorkb
     """The outputs for a project and for the store have no English words except names."""
     wb = workbench(language="zh")
     assert "还没有对话。" in repr(wb.conversations())
-    project = wb.project("海平面", template="paper")
+    project = wb.projects.start("海平面", template="paper")
     project.add("目标", "速度。", phase="question", need_review=True)
     project.add("数据", depends_on=["目标"])
     graph = project.graph()
     assert af.plots.alt_text(graph).endswith("2 个内容块，分 2 列，均在其依赖项右侧。 待撰写：数据。")
     assert "草稿、待审阅" in drawn_texts(graph)
     assert "最近提问" in repr(wb.conversations())
-    text = af.plots.alt_text(af.plots.evaluations(wb.evaluations_df()))
+    text = af.plots.alt_text(wb.projects.plot_evaluations(wb.projects.evaluations_df()))
     assert text.endswith("此表中没有评分。可用 project.evaluate() 评分。")

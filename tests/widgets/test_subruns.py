@@ -44,7 +44,7 @@ def asking(workbench: OpenWorkbench, **options: object) -> af.Workbench:
 
 def waiting_run(wb: af.Workbench) -> af.Run:
     """Start the composer's run and return it while it waits for the approval of its subrun."""
-    run = wb.ask("Find out what X is.", project=wb.project("Essay", template="paper")).wait()
+    run = wb.projects.start("Essay", template="paper").ask("Find out what X is.").wait()
     assert run.status == "waiting"
     return run
 
@@ -100,8 +100,8 @@ def test_card_of_subrun_can_be_decided(wb: af.Workbench, run: af.Run, name: str)
 
 def test_new_subrun_is_followed(wb: af.Workbench) -> None:
     """A view that was open before the subrun began shows its steps, card and end without a press."""
-    page = ShownView(wb._thread, ChatView(wb._thread, wb.project("Essay", template="paper").conversation_id))
-    run = wb.ask("Find out what X is.", project=wb.project("Essay"))
+    page = ShownView(wb._thread, ChatView(wb._thread, wb.projects.start("Essay", template="paper").conversation_id))
+    run = wb.projects.start("Essay").ask("Find out what X is.")
     page.until(lambda: ASKS in page.text and "approval" in page.kinds.values())
     assert "I call her." in page.text
     run.deny("Not now.")
@@ -216,7 +216,7 @@ def test_debug_view_lists_subrun_calls_after_call(workbench: OpenWorkbench) -> N
     """The calls of the research appear between its tool call and the composer's next call."""
     debug = DebugMiddleware()
     wb = asking(workbench, middleware=[debug], approvals="approve")
-    wb.ask("Find out what X is.", project=wb.project("Essay", template="paper")).wait()
+    wb.projects.start("Essay", template="paper").ask("Find out what X is.").wait()
     agents = re.findall(r"<tr><td>(?:<span[^>]*>)?((?:composer|lead|se)\w*)", debug._repr_html_())
     assert agents == [
         *["composer"] * 2,

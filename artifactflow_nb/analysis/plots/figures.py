@@ -1,14 +1,11 @@
-"""The plots of frames: tokens, cost, latency, evaluations and timelines.
+"""The plots of frames: tokens, cost, latency and timelines.
 
 Each function draws frames of a workbench on the `Axes` of `ax=`, or on those of a new figure, and returns the `Axes`.
 """
 
-import json
 from collections.abc import Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
-from math import isfinite
-from statistics import fmean
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -392,122 +389,6 @@ def _call_groups(llm_calls: pd.DataFrame | None, tool_calls: pd.DataFrame | None
                 values = pd.Series(succeeded, dtype=float)
                 groups.append(_CallGroup(kind, name, values, len(ended) - len(succeeded)))
     return sorted(groups, key=lambda group: (group.kind, -group.quantile(0.5)))
-
-
-# --- evaluations -----------------------------------------------------------------------------------------------------
-
-_MAX_BLOCKS, _MAX_DIMENSIONS = 200, 16
-_MAX_NAMED = _N_SCORES = 3
-_HIGHEST = 10
-
-
-@dataclass(slots=True)
-class _Graded:
-    """A block as a reader graded it: its newest name, and by dimension the scores, oldest first, and the evidence."""
-
-    name: str = ""
-    scores: dict[str, list[float]] = field(default_factory=dict)
-    evidence: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def mean(self) -> float:
-        return fmean(scores[-1] for scores in self.scores.values())
-
-
-@in_language_of_frames
-def evaluations(grades: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
-    """Plot the grades of blocks by dimension, lowest mean first, with earlier scores.
-
-    Args:
-        grades: Rows of `wb.evaluations_df()`, all or some; its column `evidence_json` has the reasons.
-        ax: Axes to draw on; None for those of a new figure.
-
-    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
-    """
-    table = FrameColumns(grades, "evaluations", "af.plots.evaluations", ("block", "dimension", "score"))
-    blocks = sorted(_graded_blocks(table), key=lambda block: block.mean)
-    dimensions = list(dict.fromkeys(table.texts("dimension", translate("unknown"))))
-    rows, columns = blocks[:_MAX_BLOCKS], dimensions[:_MAX_DIMENSIONS]
-    with canvas(ax, len(rows)) as axes:
-        if not blocks:
-            return message_only(
-                axes,
-                translate("Scores of texts, from 1 to 10"),
-                translate("This frame has no grades. project.evaluate() adds them."),
-            )
-        cells = [[block.scores.get(name, [float("nan")])[-1] for name in columns] for block in rows]
-        axes.imshow(cells, cmap="cividis", vmin=1, vmax=_HIGHEST, aspect="auto")
-        for y, block in enumerate(rows):
-            for x, name in enumerate(columns):
-                scores, last = block.scores.get(name, []), cells[y][x]
-                ink = axes.title.get_color() if not isfinite(last) else "white" if last < _HIGHEST / 2 else "black"
-                text = ("… " if len(scores) > _N_SCORES else "") + " → ".join(
-                    f"{score:g}" for score in scores[-_N_SCORES:]
-                )
-                axes.text(x, y, text or "–", ha="center", va="center", color=ink)
-            write_beside(axes, y, f"{block.mean:.1f}")
-        axes.set_xticks(range(len(columns)), [name_text(name.replace("_", " "), 18) for name in columns])
-        rows_axis(axes, [block.name for block in rows])
-        axes.tick_params(axis="x", top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
-        axes.text(1.01, 1.0, translate("mean"), transform=axes.transAxes, va="bottom", fontsize="small")
-        notes = (
-            [translate("An arrow leads from a score to the one that was given later; the colour is that of the last.")]
-            if any(len(s) > 1 for block in rows for s in block.scores.values())
-            else []
-        )
-        notes += omitted_note(len(blocks) - _MAX_BLOCKS, translate_count(len(blocks) - _MAX_BLOCKS, "more text"))
-        notes += omitted_note(
-            len(dimensions) - _MAX_DIMENSIONS, translate_count(len(dimensions) - _MAX_DIMENSIONS, "more dimension")
-        )
-        latest = sorted((scores[-1], block.name, name) for block in blocks for name, scores in block.scores.items())
-        evidence = {(block.name, name): text for block in blocks for name, text in block.evidence.items()}
-        lowest = []
-        for score, block_name, name in latest[:_MAX_NAMED]:
-            quoted = evidence.get((block_name, name), "")
-            row, dimension = name_text(block_name), name_text(name)
-            text = translate("{row} by {dimension}, {score}", row=row, dimension=dimension, score=f"{score:g}")
-            lowest.append(f"{text}: {clip(quoted, 120)}" if quoted else text)
-        description = translate(
-            "{texts} judged by {dimensions}, {mean} in the mean. Lowest: {lowest}.",
-            texts=translate_count(len(blocks), "text"),
-            dimensions=translate_count(len(dimensions), "dimension"),
-            mean=f"{fmean(score for score, *_ in latest):.1f}",
-            lowest="; ".join(lowest),
-        )
-        return finish(axes, translate("Scores of texts, from 1 to 10"), description, notes)
-
-
-def _graded_blocks(table: FrameColumns) -> list[_Graded]:
-    """Group the grades by block and reader, in the order of time."""
-    names, personas = table.texts("block", translate("unknown")), table.texts("persona")
-    ids = zip(table.texts("conversation_id"), table.texts("block_id"), names, personas, strict=True)
-    subjects = [(conversation, block or name, persona) for conversation, block, name, persona in ids]
-    dimensions, scores, times = (
-        table.texts("dimension", translate("unknown")),
-        table.numbers("score"),
-        table.times_ms("created_at"),
-    )
-    evidence = table.texts("evidence_json", "[]")
-    blocks: dict[tuple[str, str, str], _Graded] = {}
-    for row in sorted(range(len(table)), key=lambda row: times[row] or 0.0):
-        score = scores[row]
-        if score is None:
-            continue
-        block = blocks.setdefault(subjects[row], _Graded())
-        persona = personas[row]
-        block.name = translate("{name} for {reader}", name=names[row], reader=persona) if persona else names[row]
-        block.scores.setdefault(dimensions[row], []).append(score)
-        block.evidence[dimensions[row]] = _quotes(evidence[row])
-    return list(blocks.values())
-
-
-def _quotes(evidence: str) -> str:
-    """Passages of a JSON list in quotation marks; any other text unchanged."""
-    try:
-        passages = json.loads(evidence)
-    except ValueError:
-        return evidence
-    return " ".join(f"“{passage}”" for passage in passages) if isinstance(passages, list) else evidence
 
 
 # --- timeline --------------------------------------------------------------------------------------------------------

@@ -12,18 +12,19 @@ from artifactflow_nb.errors import UsageError
 
 _Arguments = ParamSpec("_Arguments")
 _Plot = TypeVar("_Plot")
-_SOURCES = {name: f"wb.{name}_df()" for name in ("llm_calls", "tool_calls", "approvals", "plan_steps", "evaluations")}
 
 
 class FrameColumns:
     """Columns of a frame as lists of plain values; an error names the frame and the plot function.
+
+    `name` is that of the method that loads the frame, such as `llm_calls` of `wb.llm_calls_df`.
 
     Errors: `UsageError` with the missing columns and the method that loads them.
     """
 
     def __init__(self, frame: pd.DataFrame | None, name: str, plot: str, needed: Sequence[str]) -> None:
         if frame is not None and not isinstance(frame, pd.DataFrame):
-            raise UsageError(f"{plot} draws a DataFrame of {name}, not {type(frame).__name__}. Pass {_SOURCES[name]}.")
+            raise UsageError(f"{plot} draws a DataFrame of {name}, not {type(frame).__name__}. Pass wb.{name}_df().")
         missing = [] if frame is None else [column for column in needed if column not in frame.columns]
         if missing:
             present = (
@@ -31,7 +32,7 @@ class FrameColumns:
             )
             raise UsageError(
                 f"{plot} needs the columns {', '.join(needed)} of {name}; this frame lacks {', '.join(missing)} "
-                f"(it has: {present}). {_SOURCES[name]} loads all of them; include them when you select columns."
+                f"(it has: {present}). wb.{name}_df() loads all of them; include them when you select columns."
             )
         self._frame = frame
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from artifactflow_nb.core.language import translate
-from artifactflow_nb.engine.plugin import Plugin
+from artifactflow_nb.engine.plugin import Plugin, ServedRoute
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.plugins.projects.frames import BLOCKS, EVALUATIONS, PROJECT_RUNS
 from artifactflow_nb.plugins.projects.named_text_store import NamedTextStore
 from artifactflow_nb.plugins.projects.named_texts import SKILLS_SETTING
-from artifactflow_nb.plugins.projects.project import DELEGATES, TEXTS, packaged_templates, project_conversation_id
+from artifactflow_nb.plugins.projects.project import DELEGATES, TEXTS, project_conversation_id
 from artifactflow_nb.plugins.projects.store import (
     BLOCK_JOBS,
     BlockJobStore,
@@ -22,7 +22,6 @@ from artifactflow_nb.plugins.projects.store import (
     list_projects,
 )
 from artifactflow_nb.plugins.projects.tree import check_block_metadata
-from artifactflow_nb.store.database import read_store
 
 if TYPE_CHECKING:
     from artifactflow_nb.engine.engine import Engine
@@ -45,10 +44,10 @@ def _services(engine: "Engine") -> Mapping[type, Any]:
     }
 
 
-def _serve(lifecycle: Any) -> Any:
-    from artifactflow_nb.plugins.projects.served import ServedProjects
+def _routes() -> Sequence[ServedRoute]:
+    from artifactflow_nb.plugins.projects.served import routes
 
-    return ServedProjects(lifecycle)
+    return routes()
 
 
 def _kept_conversations(db: sqlite3.Connection) -> list[str]:
@@ -88,10 +87,6 @@ PROJECTS = Plugin(
     on_artifact_written=block_metadata,
     kept_conversations=_kept_conversations,
     references=_references,
-    arguments={
-        "project": lambda store: read_store(store, list_projects),
-        "template": lambda _store: packaged_templates(),
-    },
-    serve=_serve,
+    routes=_routes,
     check_row=_check_row,
 )

@@ -44,7 +44,7 @@ from artifactflow_nb.store.frames import (
 def _check_projects(db: sqlite3.Connection, values: Mapping[str, object]) -> None:
     names = set(json.loads(str(values.get("project", "[]"))))
     if missing := sorted(names.difference(list_projects(db) if names else ())):
-        raise NotFound(f"There is no project {brief(missing[0])} in this store. projects() lists its projects.")
+        raise NotFound(f"There is no project {brief(missing[0])} in this store. wb.projects lists its projects.")
 
 
 # --- blocks ----------------------------------------------------------------------------------------------------------

@@ -3,16 +3,17 @@
 Every property reads the store; every change is stored as a version of an artifact, like changes by agents.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.language import in_language
 from artifactflow_nb.core.local_files import AnyPath
-from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, Code, Details, DisplayList
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Details
 from artifactflow_nb.core.text.format import count, storable_text
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.errors import NotFound, check_text
 from artifactflow_nb.export.files import ExportMixin, write_document
 from artifactflow_nb.notebook.artifact import Branch
 from artifactflow_nb.notebook.display import CellDisplay
@@ -39,7 +40,7 @@ from artifactflow_nb.plugins.projects.tree import Block, BlockTree
 from artifactflow_nb.recording.engine import RecordingThread
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
-from artifactflow_nb.store.conversations import require_conversation
+from artifactflow_nb.store.conversations import ParentId, ParentSelector, require_conversation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Project(ExportMixin, CardMixin):
-    """A document of blocks that is written phase by phase; `wb.project(name)` opens or creates it.
+    """A document of blocks that is written phase by phase: `wb.projects.start(name)`, later `wb.projects[name]`.
 
     Args:
         thread: The engine's thread, which writes; reading happens in the caller's thread.
@@ -70,7 +71,9 @@ class Project(ExportMixin, CardMixin):
         try:
             self._info()
         except NotFound:
-            raise NotFound(f"There is no project {self.name!r}. Create it with wb.project({self.name!r}).") from None
+            raise NotFound(
+                f"There is no project {self.name!r}. Create it with wb.projects.start({self.name!r})."
+            ) from None
 
     @property
     def branch(self) -> Branch:
@@ -231,6 +234,40 @@ class Project(ExportMixin, CardMixin):
         """
         return self._thread.call(self._thread.engine.service(ProjectStore).advance(self._authorship(reason), phase))
 
+    def ask(
+        self,
+        question: str,
+        *,
+        parent_message_id: ParentId = ParentSelector.ACTIVE,
+        budget: BudgetLike = None,
+        model: str | None = None,
+    ) -> Run:
+        """Ask the composer, which discusses the document and has its blocks arranged, written and changed.
+
+        `@Findings` in the question includes that block, `@skill:concise` that skill.
+
+        Args:
+            question: The question.
+            parent_message_id: The message to continue from, by default the last of the branch; None for a new root.
+            budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured budget.
+            model: The name of the model; None for the configured model.
+
+        Errors: `UsageError` for an empty question, or one that names an unknown block or skill; `Conflict` while the
+            branch waits for an earlier answer.
+        """
+        check_text("question", question)
+        return self._start(question, budget, model, parent_message_id=parent_message_id)
+
+    def chat(self, *, budget: BudgetLike = None, model: str | None = None) -> "Panel":
+        """Show the conversation with the composer, to read and to continue; arguments as for `ask`."""
+        from artifactflow_nb.widgets.chat.view import ChatView
+
+        limits = None if budget is None else Budget.from_limits(budget)
+        options: dict[str, Any] = {"flow": COMPOSE, "budget": limits, "model": model}
+        return self._display.panel(
+            lambda is_live: ChatView(self._thread, self.conversation_id, with_metrics=is_live, **options)
+        )
+
     def generate(self, *, budget: BudgetLike = None, model: str | None = None) -> Run:
         """Let agents write all empty blocks with `auto_generate`, each when its dependencies are ready.
 
@@ -254,7 +291,7 @@ class Project(ExportMixin, CardMixin):
 
     def _write_blocks(self, budget: BudgetLike, model: str | None, *, is_refresh: bool) -> Run:
         question, block_ids = writing_request(self.name, self.tree, is_refresh=is_refresh)
-        return self._start({"write": list(block_ids)}, question, budget, model)
+        return self._start(question, budget, model, work={"write": list(block_ids)})
 
     def evaluate(
         self,
@@ -267,7 +304,7 @@ class Project(ExportMixin, CardMixin):
     ) -> Run:
         """Let agents grade texts in each dimension, with scores from 1 to 10.
 
-        `wb.evaluations_df(project)` returns the grades, `af.plots.evaluations` draws them.
+        `wb.projects.evaluations_df(project)` returns the grades, `wb.projects.plot_evaluations` draws them.
 
         Args:
             blocks: One or several blocks, by name or handle; by default all that have a text.
@@ -290,18 +327,12 @@ class Project(ExportMixin, CardMixin):
             params["eval_dimensions"] = [dimension.name for dimension in task.dimensions]
         if task.persona is not None:
             params["persona"] = task.persona.name
-        return self._start({"evaluate": params}, f"Judge: {', '.join(targets)}.", budget, model)
+        return self._start(f"Judge: {', '.join(targets)}.", budget, model, work={"evaluate": params})
 
-    def _start(self, work: Mapping[str, Any], question: str, budget: BudgetLike, model: str | None) -> Run:
-        controller = self._thread.engine.controller
-        return start_run(
-            self._thread,
-            self._display,
-            lambda: controller.begin(
-                question, conversation_id=self.conversation_id, flow=COMPOSE, budget=budget, model=model, work=work
-            ),
-            COMPOSE,
-        )
+    def _start(self, question: str, budget: BudgetLike, model: str | None, **options: Any) -> Run:
+        begin, conversation_id = self._thread.engine.controller.begin, self.conversation_id
+        options |= {"conversation_id": conversation_id, "flow": COMPOSE, "budget": budget, "model": model}
+        return start_run(self._thread, self._display, lambda: begin(question, **options), COMPOSE)
 
     def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:
         branch = self.branch
@@ -339,7 +370,7 @@ class Project(ExportMixin, CardMixin):
             ("creator", info.profile),
         ]
         folds = [Details("Blocks", blocks.table(), is_open=True)] if texts else []
-        note = "" if blocks else f'Add a block with wb.project({self.name!r}).add("...").'
+        note = "" if blocks else f'Add a block with wb.projects[{self.name!r}].add("...").'
         return Card("Project", self.name, rows, folds, note)
 
     def __repr__(self) -> str:
@@ -357,17 +388,3 @@ def _handle(project: Project, tree: BlockTree, block: Block) -> BlockHandle:
         stale_because=tree.stale.get(block.block_id, ()),
         dependency_names=tuple(map(tree.block_name, block.depends_on)),
     )
-
-
-class Projects(DisplayList[Project]):
-    """The projects of a store."""
-
-    def _columns(self) -> Sequence[str]:
-        return ["project", "phase", "blocks", "stale", "conversation"]
-
-    def _cells(self, value: Project, /) -> Sequence[CardCell]:
-        tree = value.tree
-        return [value.name, value.phase, len(tree), len(tree.stale), Code(value.conversation_id)]
-
-    def _nothing(self) -> str:
-        return 'No projects yet. Create one with wb.project("name").'

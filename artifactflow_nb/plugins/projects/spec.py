@@ -231,7 +231,7 @@ async def _check_question(services: Services, question: FlowQuestion) -> Mapping
     """Check that there is a project with the question's blocks and skills; return the shared skills to store."""
     conversation_id, parent_id = question.conversation_id, question.parent_message_id
     if conversation_id is None:
-        raise UsageError('The compose flow writes a project. Name it: wb.ask("...", project="name").')
+        raise UsageError('The compose flow writes a project. Ask it: wb.projects["name"].ask("...").')
     if question.recorded is None:
         shared = await asyncio.to_thread(load_shared_skills, question.folder / SKILLS_FOLDER)
     else:

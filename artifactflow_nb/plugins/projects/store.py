@@ -69,7 +69,9 @@ def load_project_info(db: sqlite3.Connection, conversation_id: str, message_id: 
     """Load the project of a conversation on a branch; `NotFound` if the conversation belongs to no project."""
     version = current_version(db, conversation_id, PROJECT_ID, message_id)
     if version is None:
-        raise NotFound(f"The conversation {conversation_id!r} belongs to no project. Create one with wb.project(name).")
+        raise NotFound(
+            f"The conversation {conversation_id!r} belongs to no project. Create one with wb.projects.start(name)."
+        )
     return ProjectInfo.from_json(version.content)
 
 

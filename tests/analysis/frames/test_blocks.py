@@ -18,18 +18,18 @@ OpenWorkbench = Callable[..., af.Workbench]
 @pytest.fixture
 def wb(open_workbench: OpenWorkbench) -> Any:
     with open_workbench(model=ScriptedModel(["One.", "Two.", "Three."])) as opened:
-        book = opened.project("Book", template="paper")
+        book = opened.projects.start("Book", template="paper")
         part = book.add("Part", is_group=True)
         book.add("Method", "By counting.", parent=part, auto_generate=True)
         book.add("Analysis", "Seven.", depends_on=[part], need_review=True, reason="It was asked for.")
         book["Method"].write("By weighing.")
-        opened.project("目录").add("方法\x00", "😀 一二")
+        opened.projects.start("目录").add("方法\x00", "😀 一二")
         yield opened
 
 
 def test_row_has_position_dependencies_and_staleness(wb: af.Workbench) -> None:
     """The ids join with the other frames, and a group has the status of its blocks."""
-    book = wb.blocks_df("Book").set_index("name")
+    book = wb.projects.blocks_df("Book").set_index("name")
     assert book.index.tolist() == ["Part", "Method", "Analysis"]
     assert book["position"].tolist() == [1, 2, 3]
     assert book["path"].tolist() == ["Part", "Part / Method", "Analysis"]
@@ -51,36 +51,36 @@ def test_row_has_position_dependencies_and_staleness(wb: af.Workbench) -> None:
 
 def test_names_may_have_any_characters(wb: af.Workbench) -> None:
     """Names may contain Chinese, and NUL, at which SQLite's own functions cut a text."""
-    row = wb.blocks_df("目录").iloc[0]
+    row = wb.projects.blocks_df("目录").iloc[0]
     assert (row["project"], row["name"], row["path"], row["n_chars"]) == ("目录", "方法\x00", "方法\x00", 4)
 
 
 def test_project_filter_accepts_names_and_handles(wb: af.Workbench) -> None:
     """Projects are selected by name or handle, one or several; an unknown name is an error."""
-    every = wb.blocks_df()
+    every = wb.projects.blocks_df()
     assert every["project"].value_counts().to_dict() == {"Book": 3, "目录": 1}
-    for reference in ("Book", wb.project("Book"), ["Book"], [wb.project("Book")]):
-        assert wb.blocks_df(reference)["name"].tolist() == ["Part", "Method", "Analysis"]
-    assert len(wb.blocks_df(wb.projects())) == 4
-    assert len(wb.blocks_df([])) == 0
-    assert len(wb.blocks_df(conversation=wb.project("目录"))) == 1
-    with pytest.raises(af.NotFound, match=r"no project 'Bok' in this store. projects\(\) lists"):
-        wb.blocks_df("Bok")
+    for reference in ("Book", wb.projects.start("Book"), ["Book"], [wb.projects.start("Book")]):
+        assert wb.projects.blocks_df(reference)["name"].tolist() == ["Part", "Method", "Analysis"]
+    assert len(wb.projects.blocks_df(wb.projects)) == 4
+    assert len(wb.projects.blocks_df([])) == 0
+    assert len(wb.projects.blocks_df(conversation=wb.projects.start("目录"))) == 1
+    with pytest.raises(af.NotFound, match=r"no project 'Bok' in this store. wb.projects lists"):
+        wb.projects.blocks_df("Bok")
     with pytest.raises(af.UsageError, match="project is 7, which is int; pass a Project"):
-        wb.blocks_df(7)  # type: ignore[arg-type]
+        wb.projects.blocks_df(7)  # type: ignore[arg-type]
     with pytest.raises(af.UsageError, match="frame blocks has no filter 'run'"):
         frames.load_frame(wb.data_dir / "store.db", BLOCKS, "run-1")
 
 
 def test_rows_are_those_of_the_active_branch(wb: af.Workbench) -> None:
     """Blocks of other branches and deleted blocks have no row."""
-    book = wb.project("Book")
+    book = wb.projects.start("Book")
     first = wb.ask("One?", conversation_id=book.conversation_id).wait()
     book["Method"].write("By guessing, and so on.")
     book["Analysis"].delete()
-    assert wb.blocks_df("Book", columns="size")["n_chars"].tolist() == [0, 23]
+    assert wb.projects.blocks_df("Book", columns="size")["n_chars"].tolist() == [0, 23]
     wb.regenerate(first).wait()
-    assert wb.blocks_df("Book", columns="size")["n_chars"].tolist() == [0, 12, 6]
+    assert wb.projects.blocks_df("Book", columns="size")["n_chars"].tolist() == [0, 12, 6]
 
 
 def test_query_reads_blocks(wb: af.Workbench) -> None:
@@ -99,16 +99,16 @@ def test_query_reads_blocks(wb: af.Workbench) -> None:
 
 def test_overwritten_project_has_no_rows(wb: af.Workbench) -> None:
     """A project artifact that a person overwrote has no rows; other projects keep theirs."""
-    head = wb.artifacts(wb.project("Book").conversation_id)["project"]
+    head = wb.artifacts(wb.projects.start("Book").conversation_id)["project"]
     head.edit("{}")
-    assert set(wb.blocks_df()["project"]) == {"目录"}
+    assert set(wb.projects.blocks_df()["project"]) == {"目录"}
     head.newest.restore(1)
-    assert len(wb.blocks_df()) == 4
+    assert len(wb.projects.blocks_df()) == 4
 
 
 def test_columns_are_selected_with_ids(wb: af.Workbench) -> None:
     """The ids are always included, since frames join on them."""
-    assert wb.blocks_df(columns="place").columns.tolist() == [
+    assert wb.projects.blocks_df(columns="place").columns.tolist() == [
         "parent_id", "position", "depends_on_json", "block_id", "conversation_id",
     ]  # fmt: skip
-    assert isinstance(wb.blocks_df()["phase"].dtype, pd.CategoricalDtype)
+    assert isinstance(wb.projects.blocks_df()["phase"].dtype, pd.CategoricalDtype)

@@ -164,11 +164,14 @@ def test_columns_df_lists_every_column(sample_store: Path, open_workbench: OpenW
 
 
 def test_workbench_has_a_method_per_frame(sample_store: Path, open_workbench: OpenWorkbench) -> None:
-    """Each frame has a method of the workbench."""
+    """Each frame has a method of the workbench, or of a plugin's accessor."""
     with open_workbench() as wb:
+        of_plugins = {"blocks": wb.projects.blocks_df, "evaluations": wb.projects.evaluations_df}
+        of_plugins["project_runs"] = wb.projects.runs_df
         for name, frame in read(sample_store).items():
-            assert types(getattr(wb, f"{name}_df")(columns="all")) == types(frame)
-            assert len(getattr(wb, f"{name}_df")(columns="all")) == len(frame)
+            load = of_plugins.get(name) or getattr(wb, f"{name}_df")
+            assert types(load(columns="all")) == types(frame)
+            assert len(load(columns="all")) == len(frame)
 
 
 def test_workbench_imports_pandas_only_for_frames(tmp_path: Path) -> None:

@@ -26,13 +26,13 @@ def wb(open_workbench: OpenWorkbench) -> Any:
         grader=[call("grade", score=7, evidence=["Written"]), "So it is."],
     )
     with open_workbench(model=ScriptedModel(model)) as opened:
-        book = opened.project("Book", template="paper")
+        book = opened.projects.start("Book", template="paper")
         for name in ("One", "Two", "Three"):
             book.add(name, auto_generate=True)
-        talk = opened.ask("Write One.", project=book).wait()
+        talk = book.ask("Write One.").wait()
         book.generate().wait()
         book.evaluate(["One"], ["clarity"]).wait()
-        opened.ask("What about it?", project=opened.project("目录")).wait()
+        opened.projects.start("目录").ask("What about it?").wait()
         opened.ask("Unrelated?").wait()
         found = opened.ask("Where is it?").wait()
         with closing(sqlite3.connect(opened.data_dir / "store.db")) as db:
@@ -43,13 +43,13 @@ def wb(open_workbench: OpenWorkbench) -> Any:
 
 def test_row_has_work_and_results(wb: af.Workbench) -> None:
     """A row has the kind of work and the numbers of blocks and grades; a child run has its own row."""
-    rows = wb.project_runs_df("Book")
+    rows = wb.projects.runs_df("Book")
     assert rows["work"].tolist() == ["talk", "write", "evaluate", "research"]
     assert rows["n_blocks"].tolist() == [1, 2, 0, 0]
     assert rows["n_block_versions"].tolist() == [1, 2, 0, 0]
     assert rows["n_grades"].tolist() == [0, 0, 1, 0]
     assert set(rows["project"]) == {"Book"}
-    assert set(rows["project_id"]) == {wb.project("Book").conversation_id}
+    assert set(rows["project_id"]) == {wb.projects.start("Book").conversation_id}
     assert rows["conversation_id"].nunique() == 2
     assert rows["parent_run_id"].fillna("").tolist() == ["", "", "", rows["run_id"][0]]
 
@@ -57,7 +57,7 @@ def test_row_has_work_and_results(wb: af.Workbench) -> None:
 def test_columns_of_runs_have_the_same_values(wb: af.Workbench) -> None:
     """Runs without a project have no row."""
     names = [column.name for column in RUNS.select_columns(None)]
-    found, runs = wb.project_runs_df(), wb.runs_df(columns="all")
+    found, runs = wb.projects.runs_df(), wb.runs_df(columns="all")
     assert runs.loc[~runs["run_id"].isin(found["run_id"]), "question"].tolist() == ["Unrelated?"]
     same = runs[runs["run_id"].isin(found["run_id"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(found[names], same, check_categorical=False)
@@ -65,21 +65,21 @@ def test_columns_of_runs_have_the_same_values(wb: af.Workbench) -> None:
 
 def test_filters_by_project_run_status_and_time(wb: af.Workbench) -> None:
     """Sums are those of the filtered runs; an unknown project is an error."""
-    whole = wb.project_runs_df().set_index("run_id")
+    whole = wb.projects.runs_df().set_index("run_id")
     assert whole["project"].value_counts().to_dict() == {"Book": 4, "目录": 1}
     for filtered in (
-        wb.project_runs_df(["Book", wb.project("目录")]),
-        wb.project_runs_df(wb.projects()),
-        wb.project_runs_df(status="completed"),
+        wb.projects.runs_df(["Book", wb.projects.start("目录")]),
+        wb.projects.runs_df(wb.projects),
+        wb.projects.runs_df(status="completed"),
     ):
         pd.testing.assert_frame_equal(filtered.set_index("run_id"), whole)
-    single = wb.project_runs_df(run=whole.index[1]).set_index("run_id")
+    single = wb.projects.runs_df(run=whole.index[1]).set_index("run_id")
     pd.testing.assert_frame_equal(single, whole.iloc[[1]], check_categorical=False)
-    assert wb.project_runs_df("目录", columns="counts")["n_llm_calls"].tolist() == [1]
-    assert len(wb.project_runs_df("Book", since=whole["started_at"].iloc[2])) == 2
-    assert len(wb.project_runs_df("Book", status="failed")) == 0
+    assert wb.projects.runs_df("目录", columns="counts")["n_llm_calls"].tolist() == [1]
+    assert len(wb.projects.runs_df("Book", since=whole["started_at"].iloc[2])) == 2
+    assert len(wb.projects.runs_df("Book", status="failed")) == 0
     with pytest.raises(af.NotFound, match="no project 'Bok'"):
-        wb.project_runs_df("Bok")
+        wb.projects.runs_df("Bok")
 
 
 def test_tool_time_excludes_delegated_work(wb: af.Workbench) -> None:
@@ -87,14 +87,14 @@ def test_tool_time_excludes_delegated_work(wb: af.Workbench) -> None:
     delegating = {"generate_field_content", "run_evaluation", "grade_field"}
     calls = wb.tool_calls_df()
     own = calls[~calls["tool_name"].isin(delegating)].groupby("run_id")["duration_ms"].sum()
-    rows = wb.project_runs_df("Book").set_index("run_id")
+    rows = wb.projects.runs_df("Book").set_index("run_id")
     assert delegating == set(calls["tool_name"]) & delegating
     assert rows["tool_ms"].fillna(0.0).to_dict() == pytest.approx({key: own.get(key, 0.0) for key in rows.index})
 
 
 def test_query_reads_project_runs(wb: af.Workbench) -> None:
     """SQL sums by project; a name may contain NUL."""
-    wb.ask("And this?", project=wb.project("a\x00b")).wait()
+    wb.projects.start("a\x00b").ask("And this?").wait()
     found = wb.query("SELECT project, count(*) AS n, sum(n_blocks) AS blocks FROM project_runs GROUP BY 1 ORDER BY 1")
     assert found["project"].tolist() == ["Book", "a\x00b", "目录"]
     assert found["blocks"].tolist() == [3, 0, 0]

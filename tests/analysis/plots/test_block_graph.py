@@ -86,7 +86,7 @@ def test_graph_without_blocks_or_with_too_many_has_a_message() -> None:
 
 def test_graph_of_a_project_is_drawn_on_given_axes(workbench: OpenWorkbench) -> None:
     """`project.graph(ax=)` draws where the caller wants it."""
-    project = workbench().project("Essay", template="paper")
+    project = workbench().projects.start("Essay", template="paper")
     project.add("Aim", "Text $x$.")
     _, ax = plt.subplots()
     assert project.graph(ax=ax) is ax

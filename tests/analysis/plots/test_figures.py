@@ -16,6 +16,7 @@ from support.charts import HOSTILE, START, drawn_texts, llm_frame, run_parallel_
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis.plots import canvas
+from artifactflow_nb.plugins.projects.evaluation_plot import plot_evaluations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ PLOTS: dict[str, Callable[..., "Axes"]] = {
     "latency": lambda n=None, **more: af.plots.latency(llm_frame()[:n], tool_frame()[:n], **more),
     "cost": lambda n=None, **more: af.plots.cost(llm_frame()[:n], **more),
     "tokens over time": lambda n=None, **more: af.plots.tokens_over_time(llm_frame()[:n], **more),
-    "evaluations": lambda n=None, **more: af.plots.evaluations(grades(("A", "clarity", 3))[:n], **more),
+    "evaluations": lambda n=None, **more: plot_evaluations(grades(("A", "clarity", 3))[:n], **more),
 }
 
 pytestmark = pytest.mark.usefixtures("figures")
@@ -164,14 +165,12 @@ def test_unknown_cost_is_not_zero() -> None:
 
 def test_evaluations_show_scores_over_time_lowest_mean_first() -> None:
     """A cell has the scores in order; the alternative has the evidence of the lowest."""
-    axes = af.plots.evaluations(
-        grades(("A", "clarity", 7), ("B", "clarity", 3), ("B", "evidence", 6), ("B", "clarity", 5))
-    )
+    axes = plot_evaluations(grades(("A", "clarity", 7), ("B", "clarity", 3), ("B", "evidence", 6), ("B", "clarity", 5)))
     assert [label.get_text() for label in axes.get_yticklabels()] == ["B", "A"]
     assert {"3 → 5", "7", "–", "5.5"} <= {*drawn_texts(axes)}
     assert "B by clarity, 5: “passage 3”" in af.plots.alt_text(axes)
     readers = grades(("Old", "clarity", 3), ("Old", "clarity", 7), persona=[None, "Builders"])
-    names = [label.get_text() for label in af.plots.evaluations(readers).get_yticklabels()]
+    names = [label.get_text() for label in plot_evaluations(readers).get_yticklabels()]
     assert names == ["Old", "Old for Builders"]
 
 
@@ -210,7 +209,7 @@ def test_frames_of_a_workbench_are_drawn(tmp_path: Path) -> None:
         (lambda: af.plots.latency(llm_frame(), llm_frame()), r"wb.tool_calls_df\(\) loads all of them"),
         (lambda: af.plots.cost(pd.DataFrame()), r"lacks request_model, cost_usd \(it has: none\)"),
         (lambda: af.plots.cost([1, 2]), r"a DataFrame of llm_calls, not list. Pass wb.llm_calls_df\(\)"),
-        (lambda: af.plots.evaluations(grades(("A", "b", 1)).drop(columns="score")), "this frame lacks score"),
+        (lambda: plot_evaluations(grades(("A", "b", 1)).drop(columns="score")), "this frame lacks score"),
     ],
 )
 def test_frame_without_required_columns_is_an_error(draw: Callable[[], "Axes"], lacks: str) -> None:
@@ -225,7 +224,7 @@ def test_hostile_names_are_drawn_as_text(name: str) -> None:
     llm = llm_frame(agent_name=[name] * 3, request_model=[name] * 3, response_model=[name] * 3)
     tools = tool_frame(agent_name=[name] * 3, tool_name=[name] * 3)
     plots = [af.plots.timeline(llm, tools), af.plots.tokens(llm), af.plots.latency(llm, tools), af.plots.cost(llm)]
-    plots.append(af.plots.evaluations(grades((name, name, 3))))
+    plots.append(plot_evaluations(grades((name, name, 3))))
     for axes in plots:
         assert all("\n" not in label.get_text() for label in axes.get_yticklabels())
         with warnings.catch_warnings():

@@ -43,7 +43,7 @@ def wb(tmp_path: Path) -> Iterator[af.Workbench]:
 
 def new_project(wb: af.Workbench, **prompts: str) -> Project:
     """A project of blocks with `auto_generate`, each with its prompt."""
-    project = wb.project("Handbook", template="paper")
+    project = wb.projects.start("Handbook", template="paper")
     for name, prompt in prompts.items():
         project.add(name, prompt=prompt, auto_generate=True)
     return project
@@ -127,7 +127,7 @@ def test_instruction_of_a_denial_is_declined_or_answered(wb: af.Workbench) -> No
 
 def test_rewritten_report_keeps_to_its_sources(wb: af.Workbench) -> None:
     """A stale report is written again from the sources that were read for it, without a search."""
-    project = wb.project("Handbook")
+    project = wb.projects.start("Handbook")
     project.add("Intent", "An intent.")
     project.add("Facts", prompt=FROST, phase="research", auto_generate=True, depends_on=["Intent"])
     project.generate().wait(60)
@@ -167,7 +167,7 @@ def test_markup_in_names_and_prompts_is_text(wb: af.Workbench, hostile: str) -> 
 def test_request_for_a_project_needs_a_model(wb: af.Workbench, question: str) -> None:
     """No tool is called; the answer is one sentence with the calls that do the work by hand."""
     project = new_project(wb, Text="")
-    run = wb.ask(question, project=project).wait(60)
+    run = project.ask(question).wait(60)
     assert run.response == by_hand("compose", question)
     assert "project.board()" in run.response
     assert wb.tool_calls_df(run).empty
@@ -180,6 +180,6 @@ def test_change_of_a_text_needs_a_model(tmp_path: Path) -> None:
     with open_workbench(tmp_path, agent_models={"composer": composer}) as wb:
         project = new_project(wb)
         project.add("Text", "The gauge is old.")
-        run = wb.ask("Shorten it.", project=project).wait(60)
+        run = project.ask("Shorten it.").wait(60)
         assert 'project["Text"].write("...")' in str(wb.tool_calls_df(run)["error_message"].tolist())
         assert project["Text"].content == "The gauge is old."

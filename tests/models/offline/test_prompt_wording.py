@@ -43,12 +43,12 @@ def plan(wb: af.Workbench) -> list[str]:
 
 def compose(wb: af.Workbench) -> list[str]:
     """Blocks that are researched and written, and a request in the conversation of the project."""
-    project = wb.project("Handbook", template="paper")
+    project = wb.projects.start("Handbook", template="paper")
     project.add("Facts", phase="literature", prompt="What does the rain gauge do in frost?", auto_generate=True)
     project.add("Kept", prompt="How long is data kept?", depends_on=["Facts"], auto_generate=True)
     project.add("Summary", depends_on=["Facts"], auto_generate=True)
     responses = [str(project.generate().wait(60).response)]
-    responses.append(str(wb.ask("Make it nicer.", project=project).wait(60).response))
+    responses.append(str(project.ask("Make it nicer.").wait(60).response))
     return [*responses, *(block.content for block in project.blocks)]
 
 

@@ -72,7 +72,7 @@ def add_tools(wb: af.Workbench, agents: list[str]) -> list[str]:
 def ask(wb: af.Workbench, flow: str) -> tuple[Any, str]:
     """The finished run and all texts that it wrote."""
     if flow == "compose":
-        project = wb.project("Harbour", template="paper")
+        project = wb.projects.start("Harbour", template="paper")
         project.add("Lantern", prompt=QUESTION, auto_generate=True)
         run = project.generate().wait(60)
         return run, project["Lantern"].content

@@ -1,15 +1,16 @@
-"""What projects add to a workbench and to a sealed run."""
+"""`wb.projects`: the projects of a store, and their frames."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.analysis.frames.api import Frames
+from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardTable, Code, Details
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.plugins.projects.frames import BLOCKS, EVALUATIONS, PROJECT_RUNS
-from artifactflow_nb.plugins.projects.handle import Project, Projects
+from artifactflow_nb.plugins.projects.handle import Project
 from artifactflow_nb.plugins.projects.project import DEFAULT_TEMPLATE, ProjectTemplate, project_conversation_id
 from artifactflow_nb.plugins.projects.store import ProjectStore, list_projects
 from artifactflow_nb.recording.engine import RecordingThread
@@ -26,13 +27,17 @@ from artifactflow_nb.store.frames import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 TemplateSource = str | os.PathLike[str] | Mapping[str, Any]
 ProjectFilter = Project | str | Iterable[Project | str] | None
 
 
-class ProjectFrames(Frames):
-    """The frames of projects, as methods."""
+class ProjectFrames:
+    """The frames of projects: `wb.projects.blocks_df()`, or `run.projects.blocks_df()` of a sealed run."""
+
+    def __init__(self, frames: Frames) -> None:
+        self._load = frames._load  # noqa: SLF001 - an accessor is a part of its workbench
 
     def blocks_df(
         self,
@@ -46,7 +51,7 @@ class ProjectFrames(Frames):
         """One row per block of each project on its active branch; `since` and `until` apply to `updated_at`.
 
         `project` is a project, its name, or a list of them. Groups of columns: `what`, `place`, `results`, `size`,
-        `time`. Other arguments and errors as for `runs_df`.
+        `time`. Other arguments and errors as for `wb.runs_df`.
         """
         return self._load(BLOCKS, project=project, conversation=conversation, since=since, until=until, columns=columns)
 
@@ -63,7 +68,7 @@ class ProjectFrames(Frames):
         """One row per grade of a block on the active branch; `since` and `until` apply to `created_at`.
 
         `all_branches` and `run` include other branches, and `is_active` says which grades are active. `project` is a
-        project or its name. Groups of columns: `what`, `results`, `time`, `tree`. Other arguments as for `runs_df`.
+        project or its name. Groups of columns: `what`, `results`, `time`, `tree`. Other arguments as for `wb.runs_df`.
         """
         return self._load(
             EVALUATIONS,
@@ -75,7 +80,7 @@ class ProjectFrames(Frames):
             columns=columns,
         )
 
-    def project_runs_df(
+    def runs_df(
         self,
         project: ProjectFilter = None,
         *,
@@ -85,27 +90,44 @@ class ProjectFrames(Frames):
         status: StatusFilter = None,
         columns: ColumnSelection = None,
     ) -> "pd.DataFrame":
-        """One row per run of each project, including child runs, with the columns of `runs_df`, its work and counts.
+        """One row per run of each project, including child runs: the columns of `wb.runs_df`, its work and counts.
 
         `work` is talk, write or evaluate; for a child run its flow. `project` is as for `blocks_df`; other arguments,
-        groups and errors are as for `runs_df`.
+        groups and errors are as for `wb.runs_df`.
         """
         return self._load(PROJECT_RUNS, run, since=since, until=until, status=status, project=project, columns=columns)
 
+    def plot_evaluations(self, grades: "pd.DataFrame", *, ax: "Axes | None" = None) -> "Axes":
+        """Plot the grades of blocks by dimension, lowest mean first, with earlier scores.
 
-class ProjectMethods(ProjectFrames):
-    """The methods of a workbench for projects."""
+        Args:
+            grades: Rows of `evaluations_df`, all or some; its column `evidence_json` has the reasons.
+            ax: Axes to draw on; None for those of a new figure.
+
+        Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+        """
+        from artifactflow_nb.plugins.projects.evaluation_plot import plot_evaluations
+
+        return plot_evaluations(grades, ax=ax)
+
+
+class Projects(ProjectFrames, CardMixin):
+    """The projects of a workbench, by name and in the order of their creation: `wb.projects["Essay"]`."""
 
     _thread: RecordingThread
     _display: CellDisplay
 
-    def project(self, name: str, *, template: TemplateSource | None = None) -> Project:
-        """Return the project of this name; it is created if it does not exist.
+    def __init__(self, workbench: Any) -> None:
+        super().__init__(workbench)
+        self._thread, self._display = workbench._thread, workbench._display  # noqa: SLF001 - an accessor is a part of it
+
+    def start(self, name: str, *, template: TemplateSource | None = None) -> Project:
+        """Create a project and return it; a project that has the name already is returned unchanged.
 
         Args:
             name: The name, which is unique in the store.
             template: The phases and first blocks of a new project: the name of a packaged template, a YAML file, or a
-                mapping; None for `default`. An existing project is not changed.
+                mapping; None for `default`.
 
         Errors: `UsageError` for an invalid name or template.
         """
@@ -113,24 +135,33 @@ class ProjectMethods(ProjectFrames):
         loaded = ProjectTemplate.load(DEFAULT_TEMPLATE if template is None else template)
         name = engine.secrets.mask(name) if isinstance(name, str) else name
         self._thread.call(engine.service(ProjectStore).create(name, loaded, USER))
-        return Project(self._thread, name, self._display)
+        return self[name]
 
-    def projects(self) -> Projects:
-        """List the projects of the store, in the order of their creation.
+    def __getitem__(self, name: str) -> Project:
+        masked: Any = self._thread.engine.secrets.mask(name) if isinstance(name, str) else name
+        return Project(self._thread, masked, self._display)
 
-        A project whose artifact was overwritten is omitted; `project` says how to restore it.
-        """
-        found = []
-        for name in read_store(self._store, list_projects):
-            with suppress(UsageError):
-                found.append(Project(self._thread, name, self._display))
-        return Projects(found)
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the names of the projects, for completion after `[`."""
+        return read_store(self._thread.engine.database.path, list_projects)
 
-    def conversation_of_project(self, project: str | HasConversationId, conversation_id: str | None) -> str:
-        """Return the conversation of a project; `UsageError` if `conversation_id` belongs to another conversation."""
-        if not isinstance(project, Project):
-            name: Any = self._thread.engine.secrets.mask(project) if isinstance(project, str) else project
-            project = Project(self._thread, name, self._display)
-        if conversation_id not in {None, project.conversation_id}:
-            raise UsageError(f"{conversation_id} is not the conversation of {project.name!r}. Remove conversation_id.")
-        return project.conversation_id
+    def __iter__(self) -> Iterator[Project]:
+        for name in self._ipython_key_completions_():
+            with suppress(UsageError):  # its artifact was overwritten: opening the project says how to restore it
+                yield self[name]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _card(self) -> Card:
+        rows: list[list[CardCell]] = []
+        for project in self:
+            tree = project.tree
+            rows.append([project.name, project.phase, len(tree), len(tree.stale), Code(project.conversation_id)])
+        table = CardTable.from_rows(["project", "phase", "blocks", "stale", "conversation"], rows)
+        folds = [Details("Projects", table, is_open=True)] if rows else []
+        note = "" if rows else 'No projects yet. Create one with wb.projects.start("name").'
+        return Card("Projects", str(len(rows)), [], folds, note)
+
+    def __repr__(self) -> str:
+        return f"Projects({', '.join(repr(project.name) for project in self)})"
