@@ -57,6 +57,13 @@ def count(wb: af.Workbench) -> dict[str, int]:
     return {name: len(wb.query(f"SELECT * FROM main.{name}")) for name in ("notes", "topics", "words")}  # noqa: S608
 
 
+def test_accessor_is_an_attribute_of_the_workbench(workbench: OpenWorkbench) -> None:
+    """It gets the workbench, and has the name of the plugin."""
+    plugin = notes_plugin(accessor=lambda wb: [wb, "notes"])
+    wb = workbench(["Done."], plugins=[plugin])
+    assert wb.notes == [wb, "notes"]
+
+
 def test_rows_are_deleted_with_their_owner(workbench: OpenWorkbench) -> None:
     """Those of a run and of a conversation go with the conversation; those of the store stay."""
     wb = workbench([note("Tides end in May."), "Done."], plugins=[notes_plugin()])

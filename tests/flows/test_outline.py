@@ -8,10 +8,12 @@ from support.hostile_texts import HOSTILE
 from support.replies import by_agent, call
 
 import artifactflow_nb as af
+from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.core.text.markdown import safe_markdown_line
 from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock, add_block
 from artifactflow_nb.plugins.projects.handle import Project
-from artifactflow_nb.plugins.projects.outline import MAX_ENTRIES, OutlineEntry, add_outline, outline_markdown
+from artifactflow_nb.plugins.projects.outline import MAX_ENTRIES, add_outline, outline_markdown
+from artifactflow_nb.plugins.projects.project import BlockDraft
 from artifactflow_nb.plugins.projects.tree import BlockTree
 
 MAKE = call("generate_outline", style="a short paper", additional_instructions="With a summary.")
@@ -110,23 +112,23 @@ def tree_of(*names: str) -> BlockTree:
     ("entries", "message"),
     [
         ([], "has 0 blocks"),
-        ([OutlineEntry(f"B{n}") for n in range(MAX_ENTRIES + 1)], f"has {MAX_ENTRIES + 1} blocks"),
-        ([OutlineEntry("There")], "There is already a block 'There' at the top level"),
-        ([OutlineEntry("New"), OutlineEntry("new")], "There is already a block 'new' at the top level"),
+        ([BlockDraft(name=f"B{n}") for n in range(MAX_ENTRIES + 1)], f"has {MAX_ENTRIES + 1} blocks"),
+        ([BlockDraft(name="There")], "There is already a block 'There' at the top level"),
+        ([BlockDraft(name="New"), BlockDraft(name="new")], "There is already a block 'new' at the top level"),
         (
-            [OutlineEntry("In", parent="Group"), OutlineEntry("Group")],
-            "A group must come before its blocks in the list",
+            [BlockDraft(name="In", parent="Group"), BlockDraft(name="Group")],
+            "A group must come before its blocks",
         ),
-        ([OutlineEntry("In", parent="There")], "is not a group"),
-        ([OutlineEntry("Group", settings={"prompt": "Say."}), OutlineEntry("In", parent="Group")], "leave prompt out"),
-        ([OutlineEntry("Group"), OutlineEntry("In", parent="Group", phase="two")], "cannot be in 'two'"),
-        ([OutlineEntry("New", phase="three")], "There is no phase 'three'"),
-        ([OutlineEntry("New", depends_on=["Nowhere"])], "There is no block 'Nowhere'"),
-        ([OutlineEntry("New", depends_on=["New"])], "'New' cannot depend on itself"),
-        ([OutlineEntry("a/b")], "A block cannot be called 'a/b'"),
+        ([BlockDraft(name="In", parent="There")], "is not a group"),
+        ([BlockDraft(name="Group", prompt="Say."), BlockDraft(name="In", parent="Group")], "leave prompt out"),
+        ([BlockDraft(name="Group"), BlockDraft(name="In", parent="Group", phase="two")], "cannot be in 'two'"),
+        ([BlockDraft(name="New", phase="three")], "There is no phase 'three'"),
+        ([BlockDraft(name="New", depends_on=["Nowhere"])], "There is no block 'Nowhere'"),
+        ([BlockDraft(name="New", depends_on=["New"])], "'New' cannot depend on itself"),
+        ([BlockDraft(name="a/b")], "A block cannot be called 'a/b'"),
     ],
 )
-def test_invalid_outline_entry_is_rejected(entries: list[OutlineEntry], message: str) -> None:
+def test_invalid_outline_entry_is_rejected(entries: list[BlockDraft], message: str) -> None:
     """Each error names the entry."""
     with pytest.raises(af.UsageError, match=message):
         add_outline(tree_of("There"), entries, "one")
@@ -134,7 +136,11 @@ def test_invalid_outline_entry_is_rejected(entries: list[OutlineEntry], message:
 
 def test_dependency_may_come_later_in_the_outline() -> None:
     """A dependency may also exist already, and be named by its path."""
-    entries = [OutlineEntry("G"), OutlineEntry("A", "G", depends_on=["G / B", "There"]), OutlineEntry("B", "G")]
+    entries = [
+        BlockDraft(name="G"),
+        BlockDraft(name="A", parent="G", depends_on=["G / B", "There"]),
+        BlockDraft(name="B", parent="G"),
+    ]
     new = add_outline(tree_of("There"), entries, "two")
     assert [(block.name, block.phase, block.depends_on) for block in new] == [
         ("G", "two", ()),
@@ -146,8 +152,9 @@ def test_dependency_may_come_later_in_the_outline() -> None:
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_outline_preview_escapes_markup(text: str) -> None:
     """Names and prompts by a model are plain text within their line."""
+    text = storable_text(text)
     name = " ".join(text.replace("/", "").lstrip("@").split())[:100] or "x"
     tree = tree_of()
-    entry = OutlineEntry(name, settings={"prompt": text})
+    entry = BlockDraft(name=name, prompt=text)
     [line] = outline_markdown(tree, add_outline(tree, [entry], "one")).splitlines()
     assert line == f"- **{safe_markdown_line(name)}** (phase one): {safe_markdown_line(text)}"

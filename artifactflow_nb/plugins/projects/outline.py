@@ -5,9 +5,9 @@ error, and the person is not asked.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -27,14 +27,14 @@ from artifactflow_nb.plugins.projects.access import (
     valid_call_preview,
 )
 from artifactflow_nb.plugins.projects.agents import OUTLINER, outliner_task
-from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock, add_block, configure_block
+from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock
 from artifactflow_nb.plugins.projects.named_texts import Persona
-from artifactflow_nb.plugins.projects.project import OUTLINE_TOOL
+from artifactflow_nb.plugins.projects.project import OUTLINE_TOOL, BlockDraft, add_drafts
 from artifactflow_nb.plugins.projects.research import find_skills, run_project, run_texts, start_block_job
 from artifactflow_nb.plugins.projects.store import BlockJob, ProjectStore
-from artifactflow_nb.plugins.projects.tree import Block, BlockTree, fold_name
+from artifactflow_nb.plugins.projects.tree import Block, BlockTree
 from artifactflow_nb.tools.artifacts import call_authorship
-from artifactflow_nb.tools.base import ObjectParam, ToolContext, ToolParams
+from artifactflow_nb.tools.base import ToolContext, ToolParams
 
 Action = Literal["add", "set", "move", "rename", "copy", "remove"]
 
@@ -140,48 +140,11 @@ MAX_ENTRIES = 100
 """Maximum number of blocks in an outline."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutlineEntry:
-    """A block of an outline; an entry is a group if another entry names it as parent.
-
-    Attributes:
-        parent: Name or path of its group, which exists or comes earlier in the list; empty for the top level.
-        phase: Phase of a top-level block; empty for the project's current phase.
-        depends_on: Names or paths of its dependencies, which may come later in the list.
-        settings: Other settings: `prompt`, `need_review`, `auto_generate`.
-    """
-
-    name: str
-    parent: str = ""
-    phase: str = ""
-    depends_on: Sequence[str] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-def add_outline(tree: BlockTree, entries: Sequence[OutlineEntry], phase: str) -> tuple[Block, ...]:
-    """Create the blocks of an outline after the existing ones; `phase` is the project's current phase.
-
-    Errors: `UsageError` for an invalid name, parent, phase or dependency, and for an empty outline or more than
-        `MAX_ENTRIES` blocks.
-    """
-    if not 1 <= len(entries) <= MAX_ENTRIES:
-        raise UsageError(f"The outline has {len(entries)} blocks; it must have 1 to {MAX_ENTRIES}.")
-    groups = {fold_name(entry.parent.rpartition("/")[2].strip()) for entry in entries if entry.parent}
-    ids: list[str] = []
-    for entry in entries:
-        try:
-            parent = tree.find(entry.parent).block_id if entry.parent else ""
-        except UsageError as error:
-            raise UsageError(f"{entry.name!r}: {error} A group must come before its blocks in the list.") from None
-        settings = {**entry.settings, **({"is_group": True} if fold_name(entry.name.strip()) in groups else {})}
-        position = BlockPosition(entry.phase or ("" if parent else phase), parent)
-        new_blocks = add_block(tree, NewBlock(entry.name, position, settings))
-        ids.append(new_blocks[0].block_id)
-        tree = tree.with_blocks(new_blocks)
-    for block_id, entry in zip(ids, entries, strict=True):
-        if entry.depends_on:
-            tree = tree.with_blocks(configure_block(tree, block_id, {"depends_on": list(entry.depends_on)}))
-    return tuple(tree[block_id] for block_id in ids)
+def add_outline(tree: BlockTree, drafts: Sequence[BlockDraft], phase: str) -> tuple[Block, ...]:
+    """Create the blocks of an outline; errors as for `add_drafts`, and `UsageError` for no block or too many."""
+    if not 1 <= len(drafts) <= MAX_ENTRIES:
+        raise UsageError(f"The outline has {len(drafts)} blocks; it must have 1 to {MAX_ENTRIES}.")
+    return add_drafts(tree, drafts, phase)
 
 
 def outline_markdown(tree: BlockTree, new: Sequence[Block]) -> str:
@@ -237,43 +200,22 @@ async def start_outlining(ctx: RunContext, _state: AgentState, key: str, args: G
     return await start_block_job(ctx, key, OUTLINER.name, task)
 
 
-class OutlineBlock(ObjectParam):
-    """A block of a proposed outline; it is a group if another block names it as parent."""
-
-    name: Annotated[str, Field(description="The block's name.", min_length=1)]
-    parent: Annotated[str, Field(description="Its group, which exists or comes earlier in the list.")] = ""
-    phase: Annotated[str, Field(description="Its phase, for a block outside of groups; default: the current one.")] = ""
-    depends_on: Annotated[list[str], Field(description="The blocks that it is written from.")] = Field(
-        default_factory=list
-    )
-    prompt: Annotated[str, Field(description="What it should say; empty for a group.")] = ""
-    need_review: Annotated[bool, Field(description="Whether the person has to approve its text.")] = False
-    auto_generate: Annotated[bool, Field(description="Whether it is written automatically when it can be.")] = False
-
-    @property
-    def entry(self) -> OutlineEntry:
-        """The block as an entry of an outline."""
-        settings = self.model_dump(include={"prompt", "need_review", "auto_generate"}, exclude_defaults=True)
-        return OutlineEntry(self.name, self.parent.strip(), self.phase.strip(), self.depends_on, settings)
-
-
 @valid_call_preview
 async def _outline_preview(ctx: ToolContext, args: BaseModel) -> str:
     """List the blocks that would be added."""
-    blocks: Sequence[OutlineBlock] = getattr(args, "blocks", ())
     info, tree = await current_project(ctx)
-    return outline_markdown(tree, add_outline(tree, [block.entry for block in blocks], info.phase))
+    return outline_markdown(tree, add_outline(tree, getattr(args, "blocks", ()), info.phase))
 
 
 @project_tool(name=PROPOSE_OUTLINE_TOOL, preview=_outline_preview)
 async def propose_outline(
     ctx: ToolContext,
-    blocks: Annotated[list[OutlineBlock], "All blocks, in the order of the document; a group before its blocks."],
+    blocks: Annotated[list[BlockDraft], "All blocks, in the order of the document; a group before its blocks."],
 ) -> ToolResult:
     """Propose the whole outline in one call; the person sees it as a list and decides."""
-    (info, _), entries = await current_project(ctx), [block.entry for block in blocks]
-    message = f"The person agreed to the outline: {count(len(entries), 'block')} added."
-    return await change_blocks(ctx, lambda tree: add_outline(tree, entries, info.phase), "approved outline", message)
+    info, _ = await current_project(ctx)
+    message = f"The person agreed to the outline: {count(len(blocks), 'block')} added."
+    return await change_blocks(ctx, lambda tree: add_outline(tree, blocks, info.phase), "approved outline", message)
 
 
 OUTLINER_TOOLS = (replace(propose_outline, request_kind="edit", request_action="add the blocks of an outline"),)

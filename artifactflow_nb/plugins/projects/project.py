@@ -1,7 +1,7 @@
 """Metadata of projects: name, phases and current phase, templates, and the names of the compose tools."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -16,8 +16,9 @@ from artifactflow_nb.core.local_files import absolute_path, read_text
 from artifactflow_nb.core.text.format import first_lines, storable_text
 from artifactflow_nb.core.text.yaml_text import load_yaml
 from artifactflow_nb.errors import UsageError, brief
-from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock, add_block
-from artifactflow_nb.plugins.projects.tree import BlockTree
+from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock, add_block, configure_block
+from artifactflow_nb.plugins.projects.tree import Block, BlockTree, fold_name
+from artifactflow_nb.tools.base import ObjectParam
 
 COMPOSE = "compose"
 """The name of the flow."""
@@ -65,19 +66,47 @@ def phases_by_label(phases: Collection[Phase]) -> dict[str, str]:
     return by_label | {phase.name.casefold(): phase.name for phase in phases}
 
 
-class BlockDraft(BaseModel):
-    """An initial block of a project; `parent` and `depends_on` refer to earlier blocks by name."""
+class BlockDraft(ObjectParam):
+    """A block of a template or of a proposed outline; it is a group if another block names it as parent."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
-    name: SingleLine
-    phase: str = ""
-    parent: str = ""
-    depends_on: tuple[str, ...] = ()
-    need_review: bool = False
-    auto_generate: bool = False
-    is_group: bool = False
-    prompt: str = ""
+    name: Annotated[SingleLine, Field(description="The block's name.")]
+    parent: Annotated[str, Field(description="Its group, which exists or comes earlier in the list.")] = ""
+    phase: Annotated[str, Field(description="Its phase, for a block outside of groups; default: the current one.")] = ""
+    depends_on: Annotated[tuple[str, ...], Field(description="The blocks that it is written from.")] = ()
+    prompt: Annotated[str, Field(description="What it should say; empty for a group.")] = ""
+    need_review: Annotated[bool, Field(description="Whether the person has to approve its text.")] = False
+    auto_generate: Annotated[bool, Field(description="Whether it is written automatically when it can be.")] = False
+    is_group: Annotated[bool, Field(description="Whether it is a group, even if it is empty.")] = False
+
+
+def add_drafts(tree: BlockTree, drafts: Sequence[BlockDraft], phase: str) -> tuple[Block, ...]:
+    """Create the blocks of a template or an outline after the existing ones; `phase` is the default.
+
+    Errors: `UsageError` with the number of the draft for an invalid name, parent, phase or dependency.
+    """
+    groups = {fold_name(draft.parent.rpartition("/")[2].strip()) for draft in drafts if draft.parent}
+    ids: list[str] = []
+    for n, draft in enumerate(drafts):
+        try:
+            parent = tree.find(draft.parent).block_id if draft.parent.strip() else ""
+            settings = draft.model_dump(include={"prompt", "need_review", "auto_generate"}, exclude_defaults=True)
+            if draft.is_group or fold_name(draft.name.strip()) in groups:
+                settings["is_group"] = True
+            position = BlockPosition(draft.phase.strip() or ("" if parent else phase), parent)
+            blocks = add_block(tree, NewBlock(draft.name, position, settings))
+        except UsageError as error:
+            raise UsageError(f"blocks.{n}: {error} A group must come before its blocks.") from None
+        ids.append(blocks[0].block_id)
+        tree = tree.with_blocks(blocks)
+    for n, (block_id, draft) in enumerate(zip(ids, drafts, strict=True)):
+        try:
+            if draft.depends_on:
+                tree = tree.with_blocks(configure_block(tree, block_id, {"depends_on": draft.depends_on}))
+        except UsageError as error:
+            raise UsageError(f"blocks.{n}: {error}") from None
+    return tuple(tree[block_id] for block_id in ids)
 
 
 class ProjectTemplate(BaseModel):
@@ -114,19 +143,17 @@ class ProjectTemplate(BaseModel):
         return self
 
     @property
-    def initial_blocks(self) -> BlockTree:
-        """The initial blocks as a tree; `ValueError` with the index of an invalid one."""
-        tree, last_phase = BlockTree((), self.phase_names, phases_by_label=phases_by_label(self.phases)), ""
-        for n, draft in enumerate(self.blocks):
-            try:
-                parent = tree.find(draft.parent).block_id if draft.parent else ""
-                position = BlockPosition(draft.phase or ("" if parent else last_phase), parent)
-                settings = draft.model_dump(exclude={"name", "phase", "parent"}, exclude_defaults=True)
-                tree = tree.with_blocks(add_block(tree, NewBlock(draft.name, position, settings)))
-                last_phase = list(tree)[-1].phase
-            except UsageError as error:
-                raise ValueError(f"blocks.{n}: {error}") from None
-        return tree
+    def initial_blocks(self) -> tuple[Block, ...]:
+        """The initial blocks; `ValueError` with the index of an invalid one."""
+        tree = BlockTree((), self.phase_names, phases_by_label=phases_by_label(self.phases))
+        phase, drafts = self.phase_names[0], list[BlockDraft]()
+        for draft in self.blocks:
+            phase = phase if draft.parent else draft.phase or phase  # by default that of the block before
+            drafts.append(draft if draft.parent else draft.model_copy(update={"phase": phase}))
+        try:
+            return add_drafts(tree, drafts, phase)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
 
     @property
     def phase_names(self) -> tuple[str, ...]:

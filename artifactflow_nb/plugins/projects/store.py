@@ -298,7 +298,7 @@ class ProjectStore:
             at = self._artifacts.edit_time(by, PROJECT_ID, "create", info.to_json())
             insert_conversation(db, conversation_id, info.name, to_microseconds(at))
             self._artifacts.put(db, replace(by, at=at), PROJECT_ID, info.name, info.to_json(), PROJECT_MEDIA_TYPE)
-            self._change(db, by, lambda _empty_tree: tuple(template.initial_blocks))
+            self._change(db, by, lambda _empty_tree: template.initial_blocks)
             return True
 
         return await self._database.write(work)

@@ -9,6 +9,7 @@ import yaml
 
 import artifactflow_nb as af
 from artifactflow_nb.plugins.projects.project import ProjectTemplate, packaged_templates
+from artifactflow_nb.plugins.projects.tree import BlockTree
 
 COURSE = """
 name: course
@@ -41,7 +42,7 @@ def test_user_template_is_a_file_or_a_mapping(tmp_path: Path) -> None:
     template = ProjectTemplate.load(path)
     assert template == ProjectTemplate.load(yaml.safe_load(COURSE)) == ProjectTemplate.load(str(path))
     assert [(phase.en, phase.zh) for phase in template.phases] == [("Goals", "目标"), ("Lessons", "Lessons")]
-    tree = template.initial_blocks
+    tree = BlockTree(template.initial_blocks, template.phase_names)
     assert [tree.path(block.block_id) for block in tree] == ["Audience", "课程", "课程 / Outline"]
     assert tree["outline"].depends_on == ("audience",)
     assert tree["outline"].phase == "lessons"
