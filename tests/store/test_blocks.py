@@ -313,5 +313,5 @@ async def test_damaged_or_missing_project_is_an_error(open_engine: OpenEngine) -
         await tree_of(engine)
     assert await engine.database.read(list_projects) == ["q"]
     other = await engine.conversations.start_conversation("Talk")
-    with pytest.raises(af.NotFound, match=r"belongs to no project. Create one with wb.project\(name\)"):
+    with pytest.raises(af.NotFound, match=r"belongs to no project. Create one with wb.projects.start\(name\)"):
         await engine.service(ProjectStore).tree(other, None)

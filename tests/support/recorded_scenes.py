@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ FRAMES = (
     "llm_calls_df",
     "tool_calls_df",
     "plan_steps_df",
-    "blocks_df",
+    "projects.blocks_df",
     "events_df",
     "messages_df",
     "artifacts_df",
@@ -232,7 +233,7 @@ class Stage:
         """All visible results, without the columns that differ in a replay."""
         self.wb._thread.call(asyncio.sleep(0))
         frames = {
-            name: getattr(self.wb, name)(columns="all").drop(columns=["mode", "cassette"], errors="ignore")
+            name: attrgetter(name)(self.wb)(columns="all").drop(columns=["mode", "cassette"], errors="ignore")
             for name in FRAMES
         }
         return {
