@@ -373,9 +373,8 @@ def test_compose_flow_needs_a_project(workbench: OpenWorkbench) -> None:
     wb = workbench(interactive=False)
     with pytest.raises(af.UsageError, match=r'wb.projects\["name"\].ask\("..."\)'):
         wb.ask("Write.", flow="compose")
-    for begin in (lambda: wb.projects["Nothing"].ask("Write."), wb.projects["Nothing"].chat):
-        with pytest.raises(af.NotFound, match="Create it with wb.projects.start\\('Nothing'\\)"):
-            begin()
+    with pytest.raises(af.NotFound, match="Create it with wb.projects.start\\('Nothing'\\)"):
+        wb.projects["Nothing"]
 
 
 def test_each_branch_has_its_own_blocks(workbench: OpenWorkbench) -> None:

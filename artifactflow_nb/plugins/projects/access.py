@@ -15,6 +15,7 @@ from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.format import clip_words
 from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.plugins.projects.edits import BlockEdit, BlockPosition, NewBlock, add_block, write_block
 from artifactflow_nb.plugins.projects.project import RESEARCH_TOOL, ProjectInfo
 from artifactflow_nb.plugins.projects.store import ProjectStore
@@ -44,14 +45,15 @@ FieldName = Annotated[
 AsyncPreview = Callable[[ToolContext, BaseModel], Awaitable[str]]
 
 
-async def current_project(ctx: ToolContext) -> tuple[ProjectInfo, BlockTree]:
-    """Return the project and its blocks on the run's branch."""
-    return await ctx.service(ProjectStore).project(ctx.conversation_id, ctx.message_id)
+async def current_project(ctx: ToolContext | RunContext) -> tuple[ProjectInfo, BlockTree]:
+    """Return the project and its blocks on the branch of a call or a run."""
+    services, place = (ctx, ctx) if isinstance(ctx, ToolContext) else (ctx.services, ctx.run)
+    return await services.service(ProjectStore).project(place.conversation_id, place.message_id)
 
 
-async def current_tree(ctx: ToolContext) -> BlockTree:
-    """Return the blocks on the run's branch."""
-    return await ctx.service(ProjectStore).tree(ctx.conversation_id, ctx.message_id)
+async def current_tree(ctx: ToolContext | RunContext) -> BlockTree:
+    """Return the blocks on the branch of a call or a run."""
+    return (await current_project(ctx))[1]
 
 
 async def change_blocks(ctx: ToolContext, edit: BlockEdit, reason: str, message: str) -> ToolResult:

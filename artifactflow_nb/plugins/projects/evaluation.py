@@ -23,19 +23,18 @@ from artifactflow_nb.flows.approval import effective_params
 from artifactflow_nb.flows.loop import last_call
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState
-from artifactflow_nb.plugins.projects.access import CATEGORY, job_tool
+from artifactflow_nb.plugins.projects.access import CATEGORY, current_project, current_tree, job_tool
 from artifactflow_nb.plugins.projects.agents import EVALUATOR, GRADER, grader_task
 from artifactflow_nb.plugins.projects.grades import MAX_SCORE, MIN_SCORE, EvaluationTask, Grade, validate_quotes
 from artifactflow_nb.plugins.projects.named_text_store import NamedTextStore
 from artifactflow_nb.plugins.projects.named_texts import Dimension, Persona, merge_dimensions
 from artifactflow_nb.plugins.projects.project import EVALUATE_TOOL, GRADE_FIELD_TOOL
 from artifactflow_nb.plugins.projects.research import (
+    Jobs,
     find_text_block,
     job_authorship,
     publish_versions,
-    run_project,
     run_texts,
-    run_tree,
     start_block_job,
 )
 from artifactflow_nb.plugins.projects.store import BlockJob, BlockJobStore
@@ -119,7 +118,7 @@ async def load_evaluation_task(
 ) -> EvaluationTask:
     """Resolve the names in a call; errors as for `EvaluationTask.resolve`, and `UsageError` for too many grades."""
     known = merge_dimensions(await run_texts(ctx, Dimension)), await run_texts(ctx, Persona)
-    task = EvaluationTask.resolve(await run_tree(ctx), blocks, dimensions, persona, known)
+    task = EvaluationTask.resolve(await current_tree(ctx), blocks, dimensions, persona, known)
     if len(task.blocks) * len(task.dimensions) > MAX_GRADES:
         size = f"{count(len(task.blocks), 'block')} by {count(len(task.dimensions), 'dimension')}"
         raise UsageError(f"{size} need more than {MAX_GRADES} grades. Name fewer blocks, or fewer dimensions.")
@@ -177,7 +176,7 @@ def _result_text(call: StoredCall) -> str:
 
 async def start_grading(ctx: RunContext, _state: AgentState, key: str, args: GradeField) -> BlockJob:
     """Store the job of a call of `grade_field`."""
-    info, tree = await run_project(ctx)
+    info, tree = await current_project(ctx)
     block = find_text_block(tree, args.field_name)
     work = await load_evaluation_task(ctx, [args.field_name], [args.eval_dimension], args.persona)
     personas = await run_texts(ctx, Persona) if work.persona is None else (work.persona,)
@@ -207,3 +206,7 @@ async def finish_grading(ctx: RunContext, job: BlockJob, args: GradeField, text:
     publish_versions(ctx, job.job_id, job.agent, written)
     message = f"{pair}: {verdict.score} of 10. {verdict.advice}".rstrip()
     return ToolResult(success=True, data=message, metadata={"agent": job.agent, "block_id": job.block_id})
+
+
+EVALUATION_JOBS: Jobs = {EVALUATE_TOOL: (start_evaluating, finish_evaluating)}
+GRADING_JOBS: Jobs = {GRADE_FIELD_TOOL: (start_grading, finish_grading)}

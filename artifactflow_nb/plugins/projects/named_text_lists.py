@@ -43,7 +43,7 @@ class NamedTexts(DisplayList[T], Generic[T]):
     def _load(self) -> tuple[T, ...]:
         branch, kind = self._project.branch, self._kind
         key = branch.conversation_id, branch.message_id
-        return branch.read(lambda db: tuple(version.value for version in load_named_texts(db, *key, kind)))
+        return branch.read(lambda db: tuple(load_named_texts(db, *key, kind)))
 
     def _merge(self, own: tuple[T, ...]) -> Sequence[T]:
         """Return the texts that the project uses: its own, and those that come from elsewhere."""

@@ -1,11 +1,11 @@
 """Storage of a project's named texts and grades, as versions of artifacts in the project's conversation."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.plugins.projects.grades import Grade
 from artifactflow_nb.plugins.projects.named_texts import NamedText, find_named
 from artifactflow_nb.plugins.projects.store import used_artifact_ids
 from artifactflow_nb.plugins.projects.tree import unused_id
@@ -16,48 +16,22 @@ from artifactflow_nb.store.database import Database
 T = TypeVar("T", bound=NamedText)
 
 
-class StoredText(Protocol):
-    """What the store writes: a named text or a grade."""
-
-    @property
-    def noun(self) -> str:
-        """The kind, in a word."""
-
-    @property
-    def media_type(self) -> str:
-        """The media type of the artifact."""
-
-    @property
-    def name(self) -> str:
-        """The name, unique among the texts of the kind."""
-
-    def format(self) -> str:
-        """Return the text of the artifact."""
-
-
-@dataclass(frozen=True, slots=True)
-class TextVersion(Generic[T]):
-    """The current version of a named text."""
-
-    value: T
-    artifact_id: str
-    created_by: str
-
-
 def load_named_texts(
     db: sqlite3.Connection, conversation_id: str, message_id: str | None, kind: type[T]
-) -> Iterator[TextVersion[T]]:
-    """Yield a project's named texts of a kind on a branch, sorted by artifact id.
+) -> dict[T, Artifact]:
+    """Return a project's named texts of a kind on a branch, each with its current version, by artifact id.
 
     Errors: `UsageError` that names an artifact whose text is no longer of the kind.
     """
+    texts = {}
     for artifact in list_by_type(db, conversation_id, message_id, kind.media_type):
         try:
-            yield TextVersion(kind.parse(artifact.content), artifact.artifact_id, artifact.created_by)
+            texts[kind.parse(artifact.content)] = artifact
         except UsageError as error:
             raise UsageError(
                 f"The artifact {artifact.artifact_id!r} cannot be read: {error} Restore one of its earlier versions."
             ) from None
+    return texts
 
 
 class NamedTextStore:
@@ -74,24 +48,20 @@ class NamedTextStore:
         self._artifacts = artifacts
         self._mask = mask
 
-    async def versions(self, conversation_id: str, message_id: str | None, kind: type[T]) -> list[TextVersion[T]]:
-        """The named texts of a kind on a branch, with their authors."""
-        return await self._database.read(lambda db: list(load_named_texts(db, conversation_id, message_id, kind)))
-
-    async def texts(self, conversation_id: str, message_id: str | None, kind: type[T]) -> tuple[T, ...]:
-        """The named texts of a kind on a branch."""
-        return tuple(version.value for version in await self.versions(conversation_id, message_id, kind))
+    async def texts(self, conversation_id: str, message_id: str | None, kind: type[T]) -> dict[T, Artifact]:
+        """The named texts of a kind on a branch, each with its current version."""
+        return await self._database.read(lambda db: load_named_texts(db, conversation_id, message_id, kind))
 
     async def create(self, by: Authorship, text: NamedText) -> list[Artifact]:
         """Store a new text; `UsageError` if its name is in use."""
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
-            _check_name(load_named_texts(db, by.conversation_id, by.message_id, type(text)), text)
+            _check_name(text, load_named_texts(db, by.conversation_id, by.message_id, type(text)))
             return [self._append(db, by, text)]
 
         return await self._artifacts.write_once(by, work)
 
-    async def put(self, by: Authorship, *texts: StoredText) -> list[Artifact]:
+    async def put(self, by: Authorship, *texts: NamedText | Grade) -> list[Artifact]:
         """Store texts, each as a new version of the text with its name, even of an equal one."""
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
@@ -113,20 +83,25 @@ class NamedTextStore:
         """
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
-            versions = list(load_named_texts(db, by.conversation_id, by.message_id, kind))
-            before = find_named((version.value for version in versions), name, kind.noun)
-            [artifact_id] = [version.artifact_id for version in versions if version.value is before]
+            texts = load_named_texts(db, by.conversation_id, by.message_id, kind)
+            before = find_named(texts, name, kind.noun)
+            artifact_id = texts.pop(before).artifact_id
             if (after := edit(before)) == before:
                 return []
             if after is None:
                 return [self._append(db, by, before, artifact_id, DELETE)]
-            _check_name((version for version in versions if version.artifact_id != artifact_id), after)
+            _check_name(after, texts)
             return [self._append(db, by, after, artifact_id)]
 
         return await self._artifacts.write_once(by, work)
 
     def _append(
-        self, db: sqlite3.Connection, by: Authorship, text: StoredText, artifact_id: str = "", update_type: str = ""
+        self,
+        db: sqlite3.Connection,
+        by: Authorship,
+        text: NamedText | Grade,
+        artifact_id: str = "",
+        update_type: str = "",
     ) -> Artifact:
         """Write a version of an artifact; without an id it is a new artifact."""
         before = current_version(db, by.conversation_id, artifact_id, by.message_id) if artifact_id else None
@@ -137,8 +112,8 @@ class NamedTextStore:
         return self._artifacts.append(db, by, before, version)
 
 
-def _check_name(others: Iterator[TextVersion[T]], text: NamedText) -> None:
+def _check_name(text: NamedText, others: Iterable[NamedText]) -> None:
     """Raise `UsageError` if another text has the name of a text."""
     for other in others:
-        if other.value.name.casefold() == text.name.casefold():
-            raise UsageError(f"There is a {text.noun} {other.value.name!r} already. Change it, or choose another name.")
+        if other.name.casefold() == text.name.casefold():
+            raise UsageError(f"There is a {text.noun} {other.name!r} already. Change it, or choose another name.")

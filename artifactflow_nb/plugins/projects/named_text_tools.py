@@ -41,7 +41,7 @@ class TextActions(Generic[T]):
 
     async def texts(self, ctx: ToolContext) -> tuple[T, ...]:
         """Return the texts on the run's branch."""
-        return await ctx.service(NamedTextStore).texts(ctx.conversation_id, ctx.message_id, self.kind)
+        return tuple(await ctx.service(NamedTextStore).texts(ctx.conversation_id, ctx.message_id, self.kind))
 
     async def permission(self, ctx: ToolContext, args: BaseModel) -> ToolPermission:
         """Ask the person before a text is removed, or before a text that they wrote is changed."""
@@ -67,12 +67,11 @@ class TextActions(Generic[T]):
         action, data = getattr(args, "action", ""), getattr(args, f"{self.kind.noun}_data")
         if action not in {"update", "remove"} or data is None:
             return None, None, ""
-        store = ctx.service(NamedTextStore)
+        texts = await ctx.service(NamedTextStore).texts(ctx.conversation_id, ctx.message_id, self.kind)
         try:
-            versions = await store.versions(ctx.conversation_id, ctx.message_id, self.kind)
-            before = find_named((version.value for version in versions), data.name, self.kind.noun)
-            author = next(version.created_by for version in versions if version.value is before)
-            return before, before.with_fields(data.changes) if action == "update" else None, author
+            before = find_named(texts, data.name, self.kind.noun)
+            after = before.with_fields(data.changes) if action == "update" else None
+            return before, after, texts[before].created_by
         except UsageError:
             return None, None, ""
 

@@ -30,7 +30,7 @@ from artifactflow_nb.plugins.projects.agents import OUTLINER, outliner_task
 from artifactflow_nb.plugins.projects.edits import BlockPosition, NewBlock
 from artifactflow_nb.plugins.projects.named_texts import Persona
 from artifactflow_nb.plugins.projects.project import OUTLINE_TOOL, BlockDraft, add_drafts
-from artifactflow_nb.plugins.projects.research import find_skills, run_project, run_texts, start_block_job
+from artifactflow_nb.plugins.projects.research import Jobs, find_skills, finish_proposing, run_texts, start_block_job
 from artifactflow_nb.plugins.projects.store import BlockJob, ProjectStore
 from artifactflow_nb.plugins.projects.tree import Block, BlockTree
 from artifactflow_nb.tools.artifacts import call_authorship
@@ -193,7 +193,7 @@ generate_outline = job_tool(
 
 async def start_outlining(ctx: RunContext, _state: AgentState, key: str, args: GenerateOutline) -> BlockJob:
     """Store the job of a call of `generate_outline`."""
-    info, tree = await run_project(ctx)
+    info, tree = await current_project(ctx)
     skills = await find_skills(ctx, args.style, args.additional_instructions)
     personas = await run_texts(ctx, Persona)
     task = outliner_task(info, tree, args.style, args.additional_instructions, personas, skills)
@@ -218,4 +218,5 @@ async def propose_outline(
     return await change_blocks(ctx, lambda tree: add_outline(tree, blocks, info.phase), "approved outline", message)
 
 
+OUTLINE_JOBS: Jobs = {OUTLINE_TOOL: (start_outlining, finish_proposing(PROPOSE_OUTLINE_TOOL, "Nothing was added."))}
 OUTLINER_TOOLS = (replace(propose_outline, request_kind="edit", request_action="add the blocks of an outline"),)

@@ -15,12 +15,14 @@ from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.errors import Conflict, NotFound, ToolError, UsageError, describe_error
 from artifactflow_nb.flows.budget import remaining_for_subrun
-from artifactflow_nb.flows.loop import Delegate, LoopGraph, run_job, start_of_job
+from artifactflow_nb.flows.loop import Delegate, LoopGraph, last_call, run_job, start_of_job
 from artifactflow_nb.flows.research import RESEARCH
 from artifactflow_nb.flows.services import RunContext, begin_subrun, publish_subrun_start, wait_for_subrun
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.plugins.projects.access import (
     add_research_blocks,
+    current_project,
+    current_tree,
     job_tool,
     overwrite_permission,
     research_phase,
@@ -43,7 +45,6 @@ from artifactflow_nb.plugins.projects.project import (
     MODIFY_TOOL,
     OUTLINE_TOOL,
     RESEARCH_TOOL,
-    ProjectInfo,
 )
 from artifactflow_nb.plugins.projects.store import BlockJob, BlockJobStore, ProjectStore
 from artifactflow_nb.plugins.projects.tree import Block, BlockTree
@@ -61,6 +62,10 @@ StartJob = Callable[[RunContext, AgentState, str, Any], Awaitable[BlockJob]]
 
 FinishJob = Callable[[RunContext, BlockJob, Any, str], Awaitable[ToolResult]]
 """Makes the call's result. Arguments: the run, the job, the call's parameters and the agent's answer."""
+
+
+Jobs = Mapping[str, tuple[StartJob, FinishJob]]
+"""The first and the last step of the jobs of delegating tools, by the name of the tool."""
 
 
 def block_job_delegate(loop: LoopGraph, start: StartJob, finish: FinishJob) -> Delegate:
@@ -81,6 +86,18 @@ def block_job_delegate(loop: LoopGraph, start: StartJob, finish: FinishJob) -> D
             return failed_result(f"{error} The answer of {job.agent} was:\n\n{done.text}", error)
 
     return delegate
+
+
+def finish_proposing(tool: str, failure: str) -> FinishJob:
+    """Create the last step of a job that must propose a change with a tool; an error if no proposal was approved."""
+
+    async def finish(ctx: RunContext, job: BlockJob, _args: object, text: str) -> ToolResult:
+        if await last_call(ctx, job.job_id, tool) is None:
+            return ToolResult(success=False, error=f"{failure} {job.agent} says: {text}")
+        block = {"block_id": job.block_id} if job.block_id else {}
+        return ToolResult(success=True, data=text, metadata={"agent": job.agent, **block})
+
+    return finish
 
 
 def failed_result(problem: str, error: Exception) -> ToolResult:
@@ -110,19 +127,9 @@ async def start_block_job(
 # --- the project of a run --------------------------------------------------------------------------------------------
 
 
-async def run_project(ctx: RunContext) -> tuple[ProjectInfo, BlockTree]:
-    """Return the project and its blocks on the run's branch."""
-    return await ctx.services.service(ProjectStore).project(ctx.run.conversation_id, ctx.run.message_id)
-
-
-async def run_tree(ctx: RunContext) -> BlockTree:
-    """Return the blocks on the run's branch."""
-    return await ctx.services.service(ProjectStore).tree(ctx.run.conversation_id, ctx.run.message_id)
-
-
 async def run_texts(ctx: RunContext, kind: type[T]) -> tuple[T, ...]:
     """Return the project's named texts of a kind on the run's branch."""
-    return await ctx.services.service(NamedTextStore).texts(ctx.run.conversation_id, ctx.run.message_id, kind)
+    return tuple(await ctx.services.service(NamedTextStore).texts(ctx.run.conversation_id, ctx.run.message_id, kind))
 
 
 async def run_skills(ctx: RunContext) -> tuple[Skill, ...]:
@@ -168,7 +175,7 @@ def check_ready(tree: BlockTree, block: Block) -> None:
 
 async def wait_until_ready(ctx: RunContext, state: AgentState, key: str, name: str) -> BlockTree:
     """Wait for the parallel calls that write dependencies of a block, and return the blocks after that."""
-    tree = await run_tree(ctx)
+    tree = await current_tree(ctx)
     needs = tree.dependencies(find_text_block(tree, name).block_id)
     has_waited = False
     for other in await parallel_calls(ctx, state) if needs else ():
@@ -176,7 +183,7 @@ async def wait_until_ready(ctx: RunContext, state: AgentState, key: str, name: s
         if is_writing and target_id(tree, other) in needs:
             await ctx.jobs.wait_ended(other.tool_call_id)
             has_waited = True
-    return await run_tree(ctx) if has_waited else tree
+    return await current_tree(ctx) if has_waited else tree
 
 
 def target_id(tree: BlockTree, call: StoredCall) -> str:
@@ -231,7 +238,7 @@ async def run_research_call(ctx: RunContext, state: AgentState, key: str, args: 
     parallel calls, which list all blocks, and the results of the parallel research calls that come first.
     """
     query: RunResearch = args
-    tree, calls = await run_tree(ctx), await parallel_calls(ctx, state)
+    tree, calls = await current_tree(ctx), await parallel_calls(ctx, state)
     researched = [target_id(tree, call) for call in calls if call.call.name == RESEARCH_TOOL]
     # Calls that depend on this reply's research start after it.
     later = {user.block_id for block_id in researched if block_id for user in tree.dependents(block_id)}
@@ -243,7 +250,7 @@ async def run_research_call(ctx: RunContext, state: AgentState, key: str, args: 
     try:
         run = await ctx.services.subruns.get_by_call(key)
         if run is None:
-            info, tree = await run_project(ctx)
+            info, tree = await current_project(ctx)
             needs = list[Block]()
             if query.field_name:
                 tree = await wait_until_ready(ctx, state, key, query.field_name)
@@ -266,7 +273,7 @@ async def run_research_call(ctx: RunContext, state: AgentState, key: str, args: 
             error=f"The research run {run.run_id} is {run.status}{reason}. Nothing was written.",
             metadata={"run_id": run.run_id, "error_type": run.error_type or "RunCancelled"},
         )
-    order = _research_order(await run_tree(ctx), await parallel_calls(ctx, state))
+    order = _research_order(await current_tree(ctx), await parallel_calls(ctx, state))
     for other in takewhile(lambda other: other != key, order):
         await ctx.jobs.wait_ended(other)
     for other in prompted:
@@ -299,7 +306,7 @@ async def _write_report(ctx: RunContext, key: str, args: RunResearch, run: Store
         except NotFound:  # deleted meanwhile
             pass
     documents = documents_read(await ctx.services.subruns.calls(run.run_id))
-    info, tree = await run_project(ctx)
+    info, tree = await current_project(ctx)
     reason = f"{RESEARCH_TOOL} ({args.research_type}), {run.run_id}: {args.query[:200]}"
     try:
         block_id = find_text_block(tree, args.field_name).block_id if args.field_name else ""
@@ -312,7 +319,7 @@ async def _write_report(ctx: RunContext, key: str, args: RunResearch, run: Store
     except (Conflict, UsageError) as error:
         return failed_result(f"{error} The report was:\n\n{report}", error)
     publish_versions(ctx, key, RESEARCH, reversed(written))  # the report last: a view opens the last version
-    tree = await run_tree(ctx)
+    tree = await current_tree(ctx)
     block = tree[block_id or written[0].artifact_id]
     cut = "" if len(block.content) <= _EXCERPT_CHARS else "\n[... use read_field for the rest]"
     review = " The person has to review it." if block.status == "draft" else ""

@@ -21,16 +21,15 @@ from typing import Any
 from artifactflow_nb.agents.base import NextCalls, PromptContext
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.events import MAIN_JOB
-from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.runs import WORK_SETTING
 from artifactflow_nb.core.text.chinese import is_chinese
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.approval import effective_params
 from artifactflow_nb.flows.base import FlowAgent, FlowQuestion, FlowSpec
-from artifactflow_nb.flows.loop import LoopGraph, build_loop, job_loop, last_call
+from artifactflow_nb.flows.loop import Delegate, LoopGraph, build_loop, job_loop
 from artifactflow_nb.flows.services import RunContext, Services, is_main
 from artifactflow_nb.models.base import WritingTask
-from artifactflow_nb.plugins.projects.access import is_grounded
+from artifactflow_nb.plugins.projects.access import current_project, is_grounded
 from artifactflow_nb.plugins.projects.agents import (
     COMPOSER,
     EDITOR,
@@ -46,15 +45,13 @@ from artifactflow_nb.plugins.projects.agents import (
     referenced_blocks,
 )
 from artifactflow_nb.plugins.projects.evaluation import (
-    finish_evaluating,
-    finish_grading,
+    EVALUATION_JOBS,
+    GRADING_JOBS,
     grade,
     grade_field,
     next_evaluation_calls,
     next_evaluator_calls,
     run_evaluation,
-    start_evaluating,
-    start_grading,
 )
 from artifactflow_nb.plugins.projects.named_text_store import NamedTextStore
 from artifactflow_nb.plugins.projects.named_text_tools import NAMED_TEXT_TOOLS, SharedSkills
@@ -68,19 +65,14 @@ from artifactflow_nb.plugins.projects.named_texts import (
     referenced_skills,
 )
 from artifactflow_nb.plugins.projects.outline import (
+    OUTLINE_JOBS,
     OUTLINER_TOOLS,
-    PROPOSE_OUTLINE_TOOL,
     STRUCTURE_TOOLS,
     generate_outline,
-    start_outlining,
 )
 from artifactflow_nb.plugins.projects.project import (
     COMPOSE,
-    EVALUATE_TOOL,
     GENERATE_TOOL,
-    GRADE_FIELD_TOOL,
-    MODIFY_TOOL,
-    OUTLINE_TOOL,
     RESEARCH_TOOL,
     REVIEW_TOOL,
     TEXTS,
@@ -88,56 +80,36 @@ from artifactflow_nb.plugins.projects.project import (
 )
 from artifactflow_nb.plugins.projects.research import (
     RESEARCH_TOOLS,
-    FinishJob,
+    Jobs,
     block_job_delegate,
-    run_project,
     run_research_call,
     run_skills,
     run_texts,
     target_id,
 )
 from artifactflow_nb.plugins.projects.schedule import BlockResult, schedule_writing
-from artifactflow_nb.plugins.projects.store import BlockJob, BlockJobStore, ProjectStore
+from artifactflow_nb.plugins.projects.store import BlockJobStore, ProjectStore
 from artifactflow_nb.plugins.projects.texts import (
     EDITOR_TOOLS,
     GENERATOR_TOOLS,
-    PROPOSE_EDITS_TOOL,
+    TEXT_JOBS,
     TEXT_TOOLS,
-    finish_writing,
-    start_editing,
-    start_writing,
 )
 from artifactflow_nb.plugins.projects.tree import Block, BlockTree
 from artifactflow_nb.store.runs import StoredRun
-
-
-def finish_proposing(tool: str, failure: str) -> FinishJob:
-    """Create the last step of a job that must propose a change with a tool; an error if no proposal was approved."""
-
-    async def finish(ctx: RunContext, job: BlockJob, _args: object, text: str) -> ToolResult:
-        if await last_call(ctx, job.job_id, tool) is None:
-            return ToolResult(success=False, error=f"{failure} {job.agent} says: {text}")
-        block = {"block_id": job.block_id} if job.block_id else {}
-        return ToolResult(success=True, data=text, metadata={"agent": job.agent, **block})
-
-    return finish
 
 
 @cache
 def compose_loop() -> LoopGraph:
     """Return the composer's loop. It is compiled once for all engines, because it has no state."""
     loop = job_loop()
-    grader_loop = build_loop({GRADE_FIELD_TOOL: block_job_delegate(loop, start_grading, finish_grading)}).compile()
-    finish_editing = finish_proposing(PROPOSE_EDITS_TOOL, "Nothing was changed.")
-    finish_outlining = finish_proposing(PROPOSE_OUTLINE_TOOL, "Nothing was added.")
-    delegates = {
-        GENERATE_TOOL: block_job_delegate(loop, start_writing, finish_writing),
-        MODIFY_TOOL: block_job_delegate(loop, start_editing, finish_editing),
-        OUTLINE_TOOL: block_job_delegate(loop, start_outlining, finish_outlining),
-        RESEARCH_TOOL: run_research_call,
-        EVALUATE_TOOL: block_job_delegate(grader_loop, start_evaluating, finish_evaluating),
-    }
-    return build_loop(delegates).compile()
+
+    def delegates(jobs: Jobs, loop: LoopGraph) -> dict[str, Delegate]:
+        return {tool: block_job_delegate(loop, *steps) for tool, steps in jobs.items()}
+
+    grader_loop = build_loop(delegates(GRADING_JOBS, loop)).compile()
+    of_blocks = delegates({**TEXT_JOBS, **OUTLINE_JOBS}, loop) | delegates(EVALUATION_JOBS, grader_loop)
+    return build_loop({**of_blocks, RESEARCH_TOOL: run_research_call}).compile()
 
 
 def by_hand(work: str, text: str, name: str = "") -> str:
@@ -162,7 +134,7 @@ async def _prompt_context(ctx: RunContext, agent: str, job_id: str) -> PromptCon
             return PromptContext(now=now, next_calls=await next_evaluator_calls(ctx, job_id))
         if agent not in {WRITER.name, EDITOR.name}:
             return None
-        _, tree = await run_project(ctx)
+        _, tree = await current_project(ctx)
         job = await ctx.services.service(BlockJobStore).get(job_id)
         block = tree.get(job.block_id) if job else None
         requests = await ctx.services.approvals.decisions([job_id])  # a job has the id of its call
@@ -175,7 +147,7 @@ async def _prompt_context(ctx: RunContext, agent: str, job_id: str) -> PromptCon
     work = ctx.run.settings.get(WORK_SETTING, {})
     if "evaluate" in work:
         return PromptContext(now=now, next_calls=await next_evaluation_calls(ctx, work["evaluate"]))
-    info, tree = await run_project(ctx)
+    info, tree = await current_project(ctx)
     skills = await run_skills(ctx)
     sections = project_sections(
         info,
@@ -239,7 +211,7 @@ async def _check_question(services: Services, question: FlowQuestion) -> Mapping
     text = question.text if question.work is None else ""
     referenced_blocks(await services.service(ProjectStore).tree(conversation_id, parent_id), text)
     own = await services.service(NamedTextStore).texts(conversation_id, parent_id, Skill)
-    referenced_skills(text, merge_skills(own, shared))
+    referenced_skills(text, merge_skills(tuple(own), shared))
     return {SKILLS_SETTING: shared} if shared else {}
 
 

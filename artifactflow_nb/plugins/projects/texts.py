@@ -21,6 +21,7 @@ from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.plugins.projects.access import (
     FieldName,
     change_blocks,
+    current_project,
     current_tree,
     job_tool,
     overwrite_permission,
@@ -33,14 +34,14 @@ from artifactflow_nb.plugins.projects.edits import write_block
 from artifactflow_nb.plugins.projects.named_texts import Persona
 from artifactflow_nb.plugins.projects.project import GENERATE_TOOL, MODIFY_TOOL, REVIEW_TOOL
 from artifactflow_nb.plugins.projects.research import (
+    Jobs,
     check_ready,
     find_skills,
     find_text_block,
+    finish_proposing,
     job_authorship,
     publish_versions,
-    run_project,
     run_texts,
-    run_tree,
     start_block_job,
     wait_until_ready,
 )
@@ -118,7 +119,7 @@ async def start_writing(ctx: RunContext, state: AgentState, key: str, args: Gene
     if block.writer == USER and not await ctx.services.approvals.decisions([key]):
         raise ToolError(f"The person wrote {block.name!r} meanwhile. Their text stays, unless they ask for a new one.")
     check_ready(tree, block)
-    info, _ = await run_project(ctx)
+    info, _ = await current_project(ctx)
     skills = await find_skills(ctx, block.prompt, args.style_hint)
     task = writer_task(info, tree, block, args.style_hint, await run_texts(ctx, Persona), skills)
     return await start_block_job(ctx, key, WRITER.name, task, block, tree.basis(block.block_id))
@@ -135,7 +136,7 @@ async def finish_writing(ctx: RunContext, job: BlockJob, _args: GenerateField, t
         expected=job.original_text,
         is_finished=True,
     )
-    info, tree = await run_project(ctx)
+    info, tree = await current_project(ctx)
     authorship = job_authorship(ctx, job.job_id, job.agent, f"{GENERATE_TOOL} for: {ctx.run.question[:200]}")
     written = await ctx.services.service(ProjectStore).change(authorship, require_grounding(edit, info.research_phases))
     publish_versions(ctx, job.job_id, job.agent, written)
@@ -202,7 +203,7 @@ modify_field = job_tool(
 
 async def start_editing(ctx: RunContext, _state: AgentState, key: str, args: ModifyField) -> BlockJob:
     """Store the job of a call of `modify_field`."""
-    tree = await run_tree(ctx)
+    tree = await current_tree(ctx)
     block = find_text_block(tree, args.field_name)
     if not block.sha256:
         raise ToolError(f"{block.name!r} has no text yet. Have it written with {GENERATE_TOOL}.")
@@ -306,6 +307,10 @@ async def review_field(
     return await change_blocks(ctx, edit, "reviewed", f"{draft.name!r} is approved.")
 
 
+TEXT_JOBS: Jobs = {
+    GENERATE_TOOL: (start_writing, finish_writing),
+    MODIFY_TOOL: (start_editing, finish_proposing(PROPOSE_EDITS_TOOL, "Nothing was changed.")),
+}
 TEXT_TOOLS = (generate_field_content, modify_field, query_field, read_field, update_field)
 EDITOR_TOOLS = (replace(propose_edits, request_kind="edit", request_action="change a text"),)
 GENERATOR_TOOLS = (replace(review_field, request_kind="edit", request_action="have a text reviewed"),)
