@@ -19,7 +19,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 from artifactflow_nb.core.text.cards import CardTable, Code, card_frame
-from artifactflow_nb.core.text.format import did_you_mean, pad
+from artifactflow_nb.core.text.format import did_you_mean
 from artifactflow_nb.errors import ArtifactFlowError, brief
 
 if TYPE_CHECKING:
@@ -171,22 +171,20 @@ COMMANDS: Mapping[str, MagicCommand] = {
 class MagicHelp:
     """The commands of `%af`, as a list."""
 
+    def __init__(self) -> None:
+        rows = [(Code(f"%af {name} {each.usage}".rstrip()), each.description) for name, each in COMMANDS.items()]
+        self._table = CardTable(("command", "shows or does"), rows)
+
     def __repr__(self) -> str:
-        lines = [
-            f"  {pad(f'%af {name} {command.usage}', 34)}{command.description}" for name, command in COMMANDS.items()
-        ]
-        notes = (
+        return (
+            f"{self._table.plain()}\n"
             "RUN and CONVERSATION are ids or variables; by default the newest one or the only possible one. %af chat\n"
             "starts a new conversation. The commands use the workbench that was created last, or another one by its\n"
-            f"variable: %af {WORKBENCH_OPTION} NAME runs."
+            f"variable: %af {WORKBENCH_OPTION} NAME runs. %%ask? explains how to ask."
         )
-        return "\n".join([*lines, notes, "%%ask? explains how to ask."])
 
     def _repr_html_(self) -> str:
-        rows = [
-            (Code(f"%af {name} {command.usage}".rstrip()), command.description) for name, command in COMMANDS.items()
-        ]
-        return card_frame(CardTable(("command", "shows or does"), rows).html())
+        return card_frame(self._table.html())
 
 
 def _free_name(name: str, variables: Mapping[str, object], own: Mapping[str, object]) -> str:

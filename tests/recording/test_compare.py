@@ -88,7 +88,7 @@ def test_runs_diverge_at_the_cause_and_not_at_its_effects(open_workbench: Any) -
     comparison = af.compare(a, b)
     parted = comparison.first_difference
     assert parted is not None
-    assert (parted.pair.step.path, parted.pair.step.kind, parted.differing_parts) == ("main/1.2", "model", ("reply",))
+    assert (parted.step.path, parted.step.kind, parted.differing_parts) == ("main/1.2", "model", ("reply",))
     assert repr(parted.diffs["reply"]) == "--- a\n+++ b\n@@ -1 +1 @@\n-Apples.\n+Pears."
     assert outcomes(comparison) == [
         ("main", "model", "scripted", "same"),
@@ -129,7 +129,7 @@ def test_cause_of_a_divergence_is_named(
         ask(open_workbench(script(), **protocol)), ask(open_workbench(script(), **options), **question)
     ).first_difference
     assert parted is not None
-    assert (parted.pair.step.kind, parted.differing_parts) == (kind, parts)
+    assert (parted.step.kind, parted.differing_parts) == (kind, parts)
     assert not parted.diffs[parts[0]].is_same
 
 
@@ -151,7 +151,7 @@ def test_runs_diverge_at_a_decision(open_workbench: Any) -> None:
     b.deny("Not now.").wait(20)
     parted = af.compare(a, b).first_difference
     assert parted is not None
-    assert (parted.pair.step.kind, parted.pair.step.name, parted.differing_parts) == (
+    assert (parted.step.kind, parted.step.name, parted.differing_parts) == (
         "decision",
         "create_artifact",
         ("decision",),
@@ -242,7 +242,7 @@ def test_fork_diverges_from_its_run_at_the_changed_step(open_workbench: Any) -> 
     forked = run.fork(number, tool_result="fruit: nowhere").wait(20)
     parted = af.compare(run, forked).first_difference
     assert parted is not None
-    assert (parted.pair.step.number, parted.differing_parts) == (number, ("result",))
+    assert (parted.step.number, parted.differing_parts) == (number, ("result",))
     assert "+fruit: nowhere" in repr(parted.diffs["result"])
 
 
@@ -256,7 +256,7 @@ def test_first_difference_of_a_fork_is_its_changed_instruction(open_workbench: A
     ):
         difference = comparison.first_difference
         assert difference is not None
-        assert (difference.pair.step.path, difference.pair.step.step) == ("main/1.2", 1)
+        assert (difference.step.path, difference.step.step) == ("main/1.2", 1)
         assert "prompt" in difference.differing_parts
         assert outcomes(comparison)[0] == ("main", "model", "scripted", "same")
     assert str(number) in repr(af.compare(run, fork)).partition("first difference at step ")[2][:3]
@@ -268,7 +268,7 @@ def test_first_difference_of_a_fork_is_its_changed_delegation_result(open_workbe
     number = next(step.number for step in run.steps if step.name == "call_subagent")
     difference = af.compare(run, run.fork(number, tool_result="Nothing.").wait(20)).first_difference
     assert difference is not None
-    assert (difference.pair.step.number, difference.differing_parts) == (number, ("result",))
+    assert (difference.step.number, difference.differing_parts) == (number, ("result",))
 
 
 def test_comparison_is_shown_as_text_and_html(open_workbench: Any) -> None:

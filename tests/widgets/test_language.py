@@ -185,7 +185,7 @@ def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbenc
     calls = wb.llm_calls_df(first)
     plots = (
         *(af.plots.timeline(calls, wb.tool_calls_df()[:0]), af.plots.latency(calls, wb.tool_calls_df())),
-        *(plot(calls) for plot in (af.plots.tokens, af.plots.tokens_over_time, af.plots.cost)),
+        *(plot(calls) for plot in (af.plots.tokens, af.plots.cost)),
         *(plot(calls[:0]) for plot in (af.plots.timeline, af.plots.latency, af.plots.tokens, af.plots.cost)),
     )
     drawings = [text for plot in plots for text in (*drawn_texts(plot), af.plots.alt_text(plot))]

@@ -21,6 +21,10 @@ from typing import Literal
 
 import orjson
 
+from artifactflow_nb.core.language import agent_label
+from artifactflow_nb.core.text.cards import Card, CardMixin, Code
+from artifactflow_nb.core.text.diff import TextDiff
+from artifactflow_nb.core.text.panels import comparison_heading, comparison_summary, panel_fold, panel_html
 from artifactflow_nb.recording.rows import Row, RunRows
 from artifactflow_nb.recording.steps import Step, steps_of
 from artifactflow_nb.store.approvals import parse_decision
@@ -36,14 +40,16 @@ StepOutcome = Literal["same", "different", "only a", "only b"]
 StepParts = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class StepPair:
-    """The steps of two runs at the same position.
+@dataclass(frozen=True, slots=True, repr=False)
+class StepDiff(CardMixin):
+    """Difference between two runs at one step, with a card as its notebook representation.
 
     Attributes:
         a: The step of the first run; None if it has no step at this position.
         b: The step of the second run; None if it has no step at this position.
-        differing_parts: Names of the parts that differ, causes before effects; empty if either step is missing.
+        differing_parts: Names of the parts that differ, causes before effects; empty if only one run has the step. The
+            parts of a model turn are `agent`, `model`, `settings`, `tools`, `prompt`, `reply`; of a tool call `tool`,
+            `parameters`, `decision`, `result`; of a decision `tool`, `decision`.
         is_fork_point: Whether one run is a fork of the other that changed this step.
     """
 
@@ -57,18 +63,58 @@ class StepPair:
         """The step of the first run, or of the second if the first has none."""
         step = self.a or self.b
         if step is None:
-            raise ValueError("Both steps of the pair are None; a pair needs at least one.")
+            raise ValueError("Both steps are None; a difference needs at least one.")
         return step
 
     @property
     def outcome(self) -> StepOutcome:
-        """Result of the comparison."""
+        """`same`, `different`, `only a` or `only b`."""
         if self.a is None or self.b is None:
             return "only a" if self.b is None else "only b"
         return "different" if self.differing_parts else "same"
 
+    @property
+    def diffs(self) -> Mapping[str, TextDiff]:
+        """Text difference of each part, by name; if only one run has the step, every part of it."""
+        parts_a, parts_b = (step_parts(step) if step else {} for step in (self.a, self.b))
+        names = self.differing_parts or [n for n in {**parts_a, **parts_b} if parts_a.get(n) != parts_b.get(n)]
+        return {name: TextDiff(parts_a.get(name, ""), parts_b.get(name, "")) for name in names}
 
-def pair_steps(a: RunRows, b: RunRows) -> tuple[StepPair, ...]:
+    @property
+    def number(self) -> str:
+        """The number of the step: `4`; `4 (in b 6)` if its number in b differs; `b 6` if only the run b has it."""
+        number_a, number_b = (step.number if step else None for step in (self.a, self.b))
+        if number_a is None:
+            return f"b {number_b}"
+        return f"{number_a}" if number_b in {None, number_a} else f"{number_a} (in b {number_b})"
+
+    @property
+    def title(self) -> str:
+        """Step and differing parts, such as `step 4, search agent, tool web_search: parameters, result`."""
+        step = self.step
+        difference = ", ".join(self.differing_parts) or self.outcome
+        return f"step {self.number}, {agent_label(step.agent)}, {step.kind} {step.name}: {difference}"
+
+    @property
+    def call_hint(self) -> str:
+        """The code that gets this difference from a comparison, for hints in texts."""
+        return f"comparison.step({'' if self.a else 'b='}{self.step.number})"
+
+    def __repr__(self) -> str:
+        return f"StepDiff({self.title!r})"
+
+    def _card(self) -> Card:
+        return Card("Comparison of a step", self.title, [("job", Code(self.step.path))])
+
+    def _repr_html_(self) -> str:
+        folds = (
+            panel_fold(comparison_summary(name, ""), diff.table(), is_open=n == 0)
+            for n, (name, diff) in enumerate(self.diffs.items())
+        )
+        return panel_html(comparison_heading("a step", f"{self.title} · job {self.step.path}") + "".join(folds))
+
+
+def pair_steps(a: RunRows, b: RunRows) -> tuple[StepDiff, ...]:
     """Pair the steps of two runs by position, in order.
 
     Turns that a fork has copied never differ. If the fork changed the instruction of a delegation, that is a difference
@@ -86,7 +132,7 @@ def pair_steps(a: RunRows, b: RunRows) -> tuple[StepPair, ...]:
         if step_a is not None and step_b is not None and not is_copied_turn:
             parts_a, parts_b = step_parts(step_a), step_parts(step_b)
             differing = tuple(name for name in _PARTS if parts_a.get(name) != parts_b.get(name))
-        paired.append(StepPair(step_a, step_b, differing, number == fork_point))
+        paired.append(StepDiff(step_a, step_b, differing, number == fork_point))
     return tuple(paired)
 
 

@@ -3,12 +3,12 @@
 The values have notebook representations: a comparison, an artifact's change and a step's difference render as cards.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from artifactflow_nb.analysis.compare.alignment import StepOutcome, StepPair, pair_steps, step_parts
+from artifactflow_nb.analysis.compare.alignment import StepDiff, pair_steps
 from artifactflow_nb.analysis.compare.metrics import Figure, figures
 from artifactflow_nb.analysis.frames.reading import schema_name
 from artifactflow_nb.core.events import ExecutionMetrics
@@ -90,72 +90,6 @@ def _version_label(name: str, artifact: Artifact | None) -> str:
     return f"{name} v{artifact.version}" if artifact else f"{name} (none)"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class StepDiff(CardMixin):
-    """Difference between two runs at one step.
-
-    Attributes:
-        pair: The steps of both runs, as in `run.steps`.
-    """
-
-    pair: StepPair
-
-    @property
-    def outcome(self) -> StepOutcome:
-        """`same`, `different`, `only a` or `only b`."""
-        return self.pair.outcome
-
-    @property
-    def differing_parts(self) -> tuple[str, ...]:
-        """Names of the parts that differ, causes before effects; empty if only one run has the step.
-
-        The parts of a model turn are `agent`, `model`, `settings`, `tools`, `prompt`, `reply`; of a tool call `tool`,
-        `parameters`, `decision`, `result`; of a decision `tool`, `decision`.
-        """
-        return self.pair.differing_parts
-
-    @property
-    def diffs(self) -> Mapping[str, TextDiff]:
-        """Text difference of each part, by name; if only one run has the step, every part of it."""
-        parts_a, parts_b = (step_parts(step) if step else {} for step in (self.pair.a, self.pair.b))
-        names = self.differing_parts or [n for n in {**parts_a, **parts_b} if parts_a.get(n) != parts_b.get(n)]
-        return {name: TextDiff(parts_a.get(name, ""), parts_b.get(name, "")) for name in names}
-
-    @property
-    def number(self) -> str:
-        """The number of the step: `4`; `4 (in b 6)` if its number in b differs; `b 6` if only the run b has it."""
-        number_a, number_b = (step.number if step else None for step in (self.pair.a, self.pair.b))
-        if number_a is None:
-            return f"b {number_b}"
-        return f"{number_a}" if number_b in {None, number_a} else f"{number_a} (in b {number_b})"
-
-    @property
-    def title(self) -> str:
-        """Step and differing parts, such as `step 4, search agent, tool web_search: parameters, result`."""
-        step = self.pair.step
-        difference = ", ".join(self.differing_parts) or self.outcome
-        return f"step {self.number}, {agent_label(step.agent)}, {step.kind} {step.name}: {difference}"
-
-    @property
-    def call_hint(self) -> str:
-        """The code that gets this difference from a comparison, for hints in texts."""
-        step = self.pair.step
-        return f"comparison.step({step.number if self.pair.a else f'b={step.number}'})"
-
-    def __repr__(self) -> str:
-        return f"StepDiff({self.title!r})"
-
-    def _card(self) -> Card:
-        return Card("Comparison of a step", self.title, [("job", Code(self.pair.step.path))])
-
-    def _repr_html_(self) -> str:
-        folds = (
-            panel_fold(comparison_summary(name, ""), diff.table(), is_open=n == 0)
-            for n, (name, diff) in enumerate(self.diffs.items())
-        )
-        return panel_html(comparison_heading("a step", f"{self.title} · job {self.pair.step.path}") + "".join(folds))
-
-
 class Comparable(Protocol):
     """A run that can be compared: a `Run`, or an opened sealed run."""
 
@@ -220,7 +154,7 @@ class Comparison(CardMixin):
     a: RunRows
     b: RunRows
     artifacts: Mapping[str, ArtifactChange]
-    pairs: tuple[StepPair, ...]
+    pairs: tuple[StepDiff, ...]
     figures: tuple[Figure, ...]
 
     @property
@@ -242,7 +176,7 @@ class Comparison(CardMixin):
         For a run and its fork, the step that the fork changed, if it differs.
         """
         differing = [pair for pair in self.pairs if pair.outcome != "same"]
-        return StepDiff(min(differing, key=lambda pair: not pair.is_fork_point)) if differing else None
+        return min(differing, key=lambda pair: not pair.is_fork_point) if differing else None
 
     def step(self, a: int | None = None, *, b: int | None = None) -> StepDiff:
         """Difference at a step.
@@ -258,7 +192,7 @@ class Comparison(CardMixin):
         for pair in self.pairs:
             step = pair.a if b is None else pair.b
             if step is not None and step.number == (a if b is None else b):
-                return StepDiff(pair)
+                return pair
         name = f"a has no step {a!r}" if b is None else f"b has no step {b!r}"
         raise NotFound(f"The run {name}. comparison.steps lists the steps of both.")
 
@@ -346,21 +280,17 @@ class Comparison(CardMixin):
         lines += [f"First difference: {first.title}. {first.call_hint} shows it."] if first else []
         body = comparison_heading("two runs", a["question"]) + comparison_table(rows)
         body += f'<p class="af-quiet">{cell_html(" ".join(lines))}</p>'
-        for fold in self._texts():
-            summary = comparison_summary(fold.title, fold.state, code=fold.artifact_id)
-            body += panel_fold(summary, fold.diff.table(), is_open=fold.is_open)
+        if _answer(self.a) or _answer(self.b):
+            summary = comparison_summary("Answers", self._answers)
+            body += panel_fold(summary, self.answer.table(), is_open=not self.answer.is_same)
+        for name, change in self.artifacts.items():
+            if change.state != "same":
+                summary = comparison_summary(change.newest.title, change.versions, code=name)
+                body += panel_fold(summary, change.diff.table())
         if differing := self._differing_steps:
             table = panel_table(_STEP_COLUMNS, differing.rows, "Steps that differ")
             body += panel_fold(comparison_summary("Steps that differ", ""), table + differing.more_text)
         return panel_html(body)
-
-    def _texts(self) -> Iterator["_TextFold"]:
-        """Yield the collapsible details with the differences of the texts."""
-        if _answer(self.a) or _answer(self.b):
-            yield _TextFold("Answers", self._answers, self.answer, is_open=not self.answer.is_same)
-        for name, change in self.artifacts.items():
-            if change.state != "same":
-                yield _TextFold(change.newest.title, change.versions, change.diff, name)
 
     @property
     def _steps(self) -> str:
@@ -375,7 +305,7 @@ class Comparison(CardMixin):
         """Return a row for each step that differs; None if none does."""
         rows = [
             (
-                StepDiff(pair).number,
+                pair.number,
                 Code(pair.step.path),
                 agent_label(pair.step.agent),
                 f"{pair.step.kind} {pair.step.name}",
@@ -392,17 +322,6 @@ class Comparison(CardMixin):
         if has_a and has_b:
             return "the same" if self.answer.is_same else "different"
         return "only a has one" if has_a else "only b has one" if has_b else "neither has one"
-
-
-@dataclass(frozen=True, slots=True)
-class _TextFold:
-    """Collapsible difference of a text: its title, its state, and the id if the text is an artifact."""
-
-    title: str
-    state: str
-    diff: TextDiff
-    artifact_id: str = ""
-    is_open: bool = False
 
 
 def _answer(rows: RunRows) -> str:

@@ -1,12 +1,10 @@
 """The frame of a cassette: one row per recorded model turn or tool call."""
 
 import os
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from artifactflow_nb.analysis.frames.reading import schema_name
+from artifactflow_nb.analysis.frames.computed import frame_from_rows
 from artifactflow_nb.core.local_files import absolute_path
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.text.format import clip
@@ -126,16 +124,6 @@ def cassette_df(path: str | os.PathLike[str], *, columns: ColumnSelection = None
     Errors: `CassetteError` for a file that is not a cassette, is damaged or was changed; `UsageError` for an unknown
         column.
     """
-    from artifactflow_nb.analysis.frames.packing import as_frame, pack
-
-    selected = CASSETTE.select_columns(columns)
-    names = [column.name for column in CASSETTE.columns]
-    # A table in memory lets the frame use the same columns, selection and packing as the frames of a store.
-    with closing(sqlite3.connect(":memory:")) as db:
-        db.execute(f"CREATE TABLE cassette ({', '.join(names)})")
-        placeholders = ", ".join("?" * len(names))
-        rows = ([row.get(name) for name in names] for row in list_cassette(path))
-        db.executemany(f"INSERT INTO cassette VALUES ({placeholders})", rows)  # noqa: S608 - only `?`
-        rows_in_order = db.execute(f"{CASSETTE.select(selected)} ORDER BY {CASSETTE.order}")
-        arrays = pack(rows_in_order, [column.dtype for column in selected])
-    return as_frame([column.name for column in selected], arrays, schema_name(CASSETTE.name))
+    selected = {column.name: column.dtype for column in CASSETTE.select_columns(columns)}
+    rows = [tuple(row.get(name) for name in selected) for row in list_cassette(path)]
+    return frame_from_rows(CASSETTE.name, selected, rows)

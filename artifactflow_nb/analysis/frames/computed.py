@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -87,11 +86,7 @@ def frame_from_rows(name: str, columns: Mapping[str, str], rows: Sequence[tuple[
     """Build a frame from rows that are not loaded by SQL; `columns` maps each column to its pandas type."""
     from artifactflow_nb.analysis.frames.packing import as_frame, pack
 
-    with closing(sqlite3.connect(":memory:")) as db:  # packing reads a cursor
-        db.execute(f"CREATE TABLE frame ({', '.join(columns)})")
-        db.executemany(f"INSERT INTO frame VALUES ({', '.join('?' * len(columns))})", rows)  # noqa: S608 - only `?`
-        arrays = pack(db.execute("SELECT * FROM frame ORDER BY rowid"), list(columns.values()))
-    return as_frame(list(columns), arrays, schema_name(name))
+    return as_frame(list(columns), pack(rows, list(columns.values())), schema_name(name))
 
 
 _WORKS = {

@@ -33,6 +33,7 @@ from artifactflow_nb.analysis.plots.waterfall import (
     kind_label,
     lane_label,
     legend_label,
+    note,
     omission_notes,
     omitted_note,
 )
@@ -99,22 +100,10 @@ def tokens(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         rows_axis(axes, [capitalized(agent_label(name)) for name, *_ in shown])
         axes.xaxis.set_major_formatter(lambda value, _: axis_number(value))
         unknown = [i for i in range(len(table)) if None in (columns["input_tokens"][i], columns["output_tokens"][i])]
-        notes = (
-            [
-                translate(
-                    "{calls} without known tokens (failed or cancelled).",
-                    calls=translate_count(len(unknown), "model call"),
-                )
-            ]
-            if unknown
-            else []
-        )
-        n_estimated = sum(estimated)
-        notes += (
-            [translate("≈ Estimated, for want of figures: {calls}.", calls=translate_count(n_estimated, "model call"))]
-            if n_estimated
-            else []
-        )
+        calls = translate_count(len(unknown), "model call")
+        notes = note(len(unknown), translate("{calls} without known tokens (failed or cancelled).", calls=calls))
+        calls = translate_count(sum(estimated), "model call")
+        notes += note(sum(estimated), translate("≈ Estimated, for want of figures: {calls}.", calls=calls))
         total = int(sum((sums["input_tokens"] or 0) + (sums["output_tokens"] or 0) for _, sums, _ in agents))
         description = translate(
             "{tokens} of {agents} in {calls}.",
@@ -159,13 +148,8 @@ def cost(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         for row, (_, amount, n_calls, n_unknown) in enumerate(shown):
             axes.barh(row, amount or 0.0, 0.6, color=GREEN)
             missing = translate(", {n} unknown", n=f"{n_unknown:,}") if n_unknown and amount is not None else ""
-            shown_cost, calls = (
-                translate("unknown") if amount is None else usd(amount),
-                translate_count(n_calls, "call"),
-            )
-            write_beside(
-                axes, row, translate("{cost}, {calls}{missing}", cost=shown_cost, calls=calls, missing=missing)
-            )
+            text, calls = translate("unknown") if amount is None else usd(amount), translate_count(n_calls, "call")
+            write_beside(axes, row, translate("{cost}, {calls}{missing}", cost=text, calls=calls, missing=missing))
         rows_axis(axes, [name for name, *_ in shown])
         axes.set_xlim(left=0)
         axes.xaxis.set_major_formatter(lambda value, _: usd(value))
@@ -188,79 +172,6 @@ def cost(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
             models=translate_count(len(models), "model"),
         )
         return finish(axes, translate("Cost by model"), description, notes)
-
-
-@in_language_of_frames
-def tokens_over_time(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
-    """Plot the tokens that runs have used so far, in seconds since the first call of each run.
-
-    Args:
-        llm_calls: Rows of `wb.llm_calls_df()`, all or some. The first 12 runs are drawn.
-        ax: Axes to draw on; None for those of a new figure.
-
-    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
-    """
-    needed = ("run_id", "started_at", "llm_duration_ms", "input_tokens", "output_tokens")
-    table = FrameColumns(llm_calls, "llm_calls", "af.plots.tokens_over_time", needed)
-    starts = table.times_ms("started_at")
-    columns = [table.numbers(name) for name in needed[2:]]
-    calls: dict[str, list[tuple[float, int, int]]] = {}
-    began: dict[str, float] = {}
-    for run_id, start, ms, n_input, n_output in zip(table.texts("run_id"), starts, *columns, strict=True):
-        if start is not None:
-            began[run_id] = min(start, began.get(run_id, start))
-            if ms is not None and n_input is not None and n_output is not None:
-                calls.setdefault(run_id, []).append((start + ms, int(n_input), int(n_output)))
-    n_known = sum(map(len, calls.values()))
-    with canvas(ax, 8) as axes:
-        if not calls:
-            return message_only(axes, translate("Tokens over time"), translate("No model calls in this frame."))
-        handles: dict[str, Any] = {}
-        last_ms = 0.0
-        for run_id in list(calls)[:MAX_RUNS]:
-            steps = sorted(calls[run_id])
-            times = [0.0, *((end - began[run_id]) / 1000 for end, *_ in steps)]
-            last_ms = max(last_ms, 1000 * times[-1])
-            for name, index, colour, line in (
-                (translate("input"), 1, BLUE, "-"),
-                (translate("output"), 2, VERMILLION, "--"),
-            ):
-                totals = pd.Series([0, *(step[index] for step in steps)]).cumsum()
-                look: dict[str, Any] = {"color": colour, "linestyle": line, "marker": "o", "markevery": slice(1, None)}
-                (handles[name],) = axes.step(times, totals, where="post", label=name, **look)
-        axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(lambda value, _: axis_number(value))
-        as_here = copy_context().run  # in the language of the frames when the figure is drawn
-        axes.xaxis.set_major_formatter(lambda value, _: as_here(translate_time, f"{value:g} s"))
-        n_unknown, n_more = len(table) - n_known, len(calls) - MAX_RUNS
-        notes = (
-            [
-                translate(
-                    "{calls} without known tokens (failed or cancelled).",
-                    calls=translate_count(n_unknown, "model call"),
-                )
-            ]
-            if n_unknown
-            else []
-        )
-        notes += (
-            [
-                translate(
-                    "Not drawn: {runs}. Pick some with a filter on run_id.", runs=translate_count(n_more, "more run")
-                )
-            ]
-            if n_more > 0
-            else []
-        )
-        n_tokens = sum(n_in + n_out for steps in calls.values() for _, n_in, n_out in steps)
-        description = translate(
-            "{tokens} of {runs} in {time}.",
-            tokens=translate_count(n_tokens, "token"),
-            runs=translate_count(len(calls), "run"),
-            time=translate_duration(last_ms),
-        )
-        legend(axes, list(handles.values()))
-        return finish(axes, translate("Tokens over time"), description, notes)
 
 
 # --- latency ---------------------------------------------------------------------------------------------------------
@@ -345,13 +256,11 @@ def latency(
         axes.xaxis.set_major_formatter(
             lambda value, _: as_here(translate_duration, value) if value > 0 or not is_log else ""
         )
-        notes = []
-        if n_failed := sum(group.n_failed for group in groups):
-            notes.append(
-                translate("Left out, because failed or denied: {calls}.", calls=translate_count(n_failed, "call"))
-            )
-        if any(len(group.durations_ms) > _MAX_DOTS for group in shown):
-            notes.append(translate("Of more than {most} calls, {most} are drawn.", most=_MAX_DOTS))
+        n_failed = sum(group.n_failed for group in groups)
+        calls = translate_count(n_failed, "call")
+        notes = note(n_failed, translate("Left out, because failed or denied: {calls}.", calls=calls))
+        is_sampled = any(len(group.durations_ms) > _MAX_DOTS for group in shown)
+        notes += note(is_sampled, translate("Of more than {most} calls, {most} are drawn.", most=_MAX_DOTS))
         notes += omitted_note(len(groups) - MAX_ROWS, translate_count(len(groups) - MAX_ROWS, "row"))
         described = [
             translate(
@@ -461,15 +370,8 @@ def timeline(
         axes.set_xticks([scale.position(ms) for ms in marks], [translate_time(f"{ms / 1000:g} s") for ms in marks])
         n_more = len(runs) - MAX_RUNS
         notes = omission_notes(lanes)
-        notes += (
-            [
-                translate(
-                    "Not drawn: {runs}. Pick some with a filter on run_id.", runs=translate_count(n_more, "more run")
-                )
-            ]
-            if n_more > 0
-            else []
-        )
+        more = translate_count(n_more, "more run")
+        notes += note(n_more, translate("Not drawn: {runs}. Pick some with a filter on run_id.", runs=more))
         legend(axes, list(handles.values()))
         return finish(axes, translate("Timeline"), describe_spans(drawn, now_ms), notes)
 

@@ -4,6 +4,6 @@ matplotlib comes with the extra `artifactflow-nb[plots]` and is imported by the 
 """
 
 from artifactflow_nb.analysis.plots.canvas import alt_text
-from artifactflow_nb.analysis.plots.figures import cost, latency, timeline, tokens, tokens_over_time
+from artifactflow_nb.analysis.plots.figures import cost, latency, timeline, tokens
 
-__all__ = ["alt_text", "cost", "latency", "timeline", "tokens", "tokens_over_time"]
+__all__ = ["alt_text", "cost", "latency", "timeline", "tokens"]

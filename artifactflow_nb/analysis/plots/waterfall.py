@@ -46,7 +46,7 @@ from artifactflow_nb.core.language import agent_label, status_label, tool_label,
 from artifactflow_nb.core.text.format import capitalized, translate_count, translate_duration, translate_time
 
 _GUTTER, _RIGHT, _TOP = 176, 56, 62
-_ROW, _BAR, _LANE_PAD, _GROUP = 19, 14, 5, 24
+_ROW, _BAR, _LANE_PAD = 19, 14, 5
 _NARROW_PX = 1.6
 _LABEL_COLUMNS = 22
 _BAD = {"failed", "denied"}
@@ -94,29 +94,27 @@ def span_detail(span: TimelineSpan) -> str:
     return translate("{n_in} tokens in, {n_out} out", n_in=n_in, n_out=n_out)
 
 
+def note(n: int, text: str) -> list[str]:
+    """Return a sentence about a number of things if there are any."""
+    return [text] if n > 0 else []
+
+
 def omitted_note(n: int, omitted: str) -> list[str]:
-    """Return the sentence about rows that are not drawn, if there are any."""
-    return [translate("Not drawn: {omitted}.", omitted=omitted)] if n > 0 else []
+    """Return the sentence about things that are not drawn, if there are any."""
+    return note(n, translate("Not drawn: {omitted}.", omitted=omitted))
 
 
 def omission_notes(lanes: Sequence[TimelineLane]) -> list[str]:
     """Sentences about the spans and lanes that are not drawn."""
     crowded = sum(lane.n_left_out for lane in lanes[:MAX_LANES])
+    bars = translate_count(crowded, "bar")
+    notes = note(crowded, translate("Not drawn: {bars} (more than {most} at once).", bars=bars, most=MAX_ROWS))
     beyond = len(lanes) - MAX_LANES
-    notes = (
-        [
-            translate(
-                "Not drawn: {bars} (more than {most} at once).", bars=translate_count(crowded, "bar"), most=MAX_ROWS
-            )
-        ]
-        if crowded
-        else []
-    )
     return [*notes, *omitted_note(beyond, translate_count(beyond, "more lane"))]
 
 
 def waterfall_svg(spans: Sequence[TimelineSpan], now_ms: float | None = None) -> str:
-    """Draw spans; several runs, which differ in `group`, are drawn one below the other.
+    """Draw the spans of a run.
 
     At most 60 lanes and 10 parallel spans in a lane are drawn, with a note on the rest. Neighbouring bars that are too
     narrow to distinguish are drawn as one, with their number.
@@ -137,12 +135,7 @@ def waterfall_svg(spans: Sequence[TimelineSpan], now_ms: float | None = None) ->
     area = _PlotArea(scale, CHART_WIDTH - _GUTTER - _RIGHT, now_ms)
     body: list[str] = []
     y: float = _TOP
-    group = ""
     for index, lane in enumerate(lanes[:MAX_LANES]):
-        if lane.group != group:
-            group = lane.group
-            body.append(label(12, y + 16, group, 60, more='font-weight="600"'))
-            y += _GROUP
         height = len(lane.rows) * _ROW + 2 * _LANE_PAD
         if index % 2 == 0:
             right = _GUTTER + area.width

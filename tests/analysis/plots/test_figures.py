@@ -26,7 +26,6 @@ PLOTS: dict[str, Callable[..., "Axes"]] = {
     "tokens": lambda n=None, **more: af.plots.tokens(llm_frame()[:n], **more),
     "latency": lambda n=None, **more: af.plots.latency(llm_frame()[:n], tool_frame()[:n], **more),
     "cost": lambda n=None, **more: af.plots.cost(llm_frame()[:n], **more),
-    "tokens over time": lambda n=None, **more: af.plots.tokens_over_time(llm_frame()[:n], **more),
     "evaluations": lambda n=None, **more: plot_evaluations(grades(("A", "clarity", 3))[:n], **more),
 }
 
@@ -117,19 +116,6 @@ def test_parts_of_a_bar_differ_without_colour() -> None:
     plain = af.plots.tokens(llm_frame(cache_read_tokens=None, reasoning_tokens=None)).get_legend()
     assert plain is not None
     assert [text.get_text() for text in plain.get_texts()] == ["input", "output"]
-
-
-def test_tokens_over_time_grow_with_each_call() -> None:
-    """Each call with known tokens adds a step at its end; each run starts at zero, 12 at most."""
-    axes = af.plots.tokens_over_time(llm_frame())
-    lines = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines]  # type: ignore[union-attr]
-    assert lines == [([0, 1.5, 3], [0, 1000, 1300]), ([0, 1.5, 3], [0, 200, 250])]
-    assert [line.get_linestyle() for line in axes.lines] == ["-", "--"]
-    assert af.plots.alt_text(axes) == "Tokens over time. 1,550 tokens of 1 run in 3.0 s."
-    many = pd.concat([llm_frame(run_id=[f"run-{i}"] * 3) for i in range(15)])
-    axes = af.plots.tokens_over_time(many)
-    assert len(axes.lines) == 24
-    assert "Not drawn: 3 more runs." in axes.get_xlabel()
 
 
 def test_latency_has_median_and_95th_percentile() -> None:

@@ -144,14 +144,6 @@ def test_time_scale_folds_no_work() -> None:
     assert time_scale([TimelineSpan("a", "wait", "t", 0, 1e7)], 0).folds == ()
 
 
-def test_each_run_has_a_heading_and_lanes() -> None:
-    """The lanes of each run are below the id of the run."""
-    spans = [TimelineSpan("lead", "model", "m", 0, 10, group=run) for run in ("run-a", "run-b")]
-    labels = texts(waterfall_svg(spans))
-    assert labels.index("run-a") < labels.index("run-b")
-    assert labels.count("Lead") == 2
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_text(name: str) -> None:
     """Names of agents, tools, details and runs cannot add elements or handlers to the drawing."""
