@@ -41,7 +41,7 @@ class StreamEventType(StrEnum):
     ERROR = "error"
     """error_type, message"""
     CANCELLED = "cancelled"
-    """partial"""
+    """partial; optionally stopped_usage (a list: job_id, agent_name, tokens and cost of each call that was stopped)"""
 
     AGENT_START = "agent_start"
     """job_id, step, instruction, model"""
@@ -91,6 +91,7 @@ _FIELD_TYPES: Mapping[str, type] = {
     **dict.fromkeys(("tool_call_id", "id", "job_id", "call_id", "run_id", "artifact_id", "model", "question"), str),
     **dict.fromkeys(("version", "step"), int),
     **dict.fromkeys(("params", "metadata", "token_usage", "execution_metrics", "context"), dict),
+    "stopped_usage": list,
 }
 _NUMBER_SUFFIXES = ("_ms", "_usd", "_tokens")
 
@@ -175,11 +176,12 @@ class StreamEvent:
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Token counts in events and metrics."""
+    """Token counts in events and metrics, and whether they are estimates."""
 
     input_tokens: int
     output_tokens: int
     total_tokens: int
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +218,7 @@ class ExecutionMetrics(CardMixin):
         total_duration_ms: Time from start to end, including waits for a person.
         active_ms: Total duration without waits for a person.
         wait_ms: Time spent waiting for a person.
-        agent_executions: All turns of all agents.
+        agent_executions: All turns of all agents, including those that were stopped while the model replied.
         tool_calls: All tool calls.
     """
 
@@ -237,6 +239,11 @@ class ExecutionMetrics(CardMixin):
         """Sum of input and output tokens over all model calls."""
         return sum(turn.token_usage.total_tokens for turn in self.agent_executions)
 
+    @property
+    def tokens_estimated(self) -> bool:
+        """Whether any token count is an estimate."""
+        return any(turn.token_usage.estimated for turn in self.agent_executions)
+
     def _card(self) -> Card:
         turns = [
             (
@@ -252,7 +259,7 @@ class ExecutionMetrics(CardMixin):
         rows: CardRows = [
             ("time", duration(self.total_duration_ms)),
             ("waiting for you", duration(self.wait_ms) if self.wait_ms else None),
-            ("tokens", self.total_tokens),
+            ("tokens", f"about {self.total_tokens:,}" if self.tokens_estimated else self.total_tokens),
         ]
         folds = [
             Details(

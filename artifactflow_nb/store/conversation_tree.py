@@ -25,7 +25,7 @@ FROM messages m LEFT JOIN runs r ON r.rowid = (SELECT max(rowid) FROM runs WHERE
 WHERE m.conversation_id = ?1 ORDER BY m.rowid
 """  # noqa: S608 - a constant
 _USAGE = """
-SELECT r.run_id, sum(input_tokens + output_tokens), sum(cost_usd)
+SELECT r.run_id, sum(input_tokens + output_tokens), sum(cost_usd), coalesce(max(tokens_estimated), 0)
 FROM runs r CROSS JOIN llm_calls c ON c.run_id = r.run_id
 WHERE r.conversation_id = ? GROUP BY r.run_id
 """
@@ -61,6 +61,7 @@ class TreeEntry:
         total_tokens: Input and output tokens of all its model calls; None if unknown.
         total_ms: Time of the run from its start to its end, with waits; None until it has ended.
         cost_usd: Cost of the run; None if unknown.
+        is_estimated: Whether the tokens and the cost contain estimates.
         n_artifacts: Number of artifacts that the run wrote, without plans.
         is_on_active_branch: Whether it is the active message or one of its ancestors.
         is_active: Whether it is the message that a new question continues.
@@ -78,6 +79,7 @@ class TreeEntry:
     total_tokens: int | None = None
     total_ms: float | None = None
     cost_usd: float | None = None
+    is_estimated: bool = False
     n_artifacts: int = 0
     is_on_active_branch: bool = False
     is_active: bool = False
@@ -98,18 +100,19 @@ def load_tree_entries(db: sqlite3.Connection, folder: Path, conversation_id: str
     rows = db.execute(_MESSAGES, (conversation_id, QUESTION_CHARS, RESPONSE_CHARS)).fetchall()
     tree = MessageTree(conversation_id, ((row["message_id"], row["parent_id"]) for row in rows))
     branch = frozenset(tree.path(active) if active else ())
-    usage = {row[0]: (row[1], row[2]) for row in db.execute(_USAGE, parameters)}
+    usage = {run_id: used for run_id, *used in db.execute(_USAGE, parameters)}
     artifact_counts = dict(db.execute(_ARTIFACT_COUNTS, parameters).fetchall())
     entries = []
     for row in rows:
         message_id, run_id = row["message_id"], row["run_id"]
-        tokens, cost = usage.get(run_id, (None, None))
+        tokens, cost, is_estimated = usage.get(run_id, (None, None, 0))
         entry = from_row(
             TreeEntry,
             row,
             status=effective_status(folder, row["status"], row["owner"], row["start_lock"]),
             total_tokens=tokens,
             cost_usd=cost,
+            is_estimated=bool(is_estimated),
             n_artifacts=artifact_counts.get(message_id, 0),
             is_on_active_branch=message_id in branch,
             is_active=message_id == active,

@@ -51,6 +51,9 @@ ORDER BY began
 LAST_TURN_SQL = "SELECT max(started_at) FROM llm_calls WHERE run_id = :run AND job_id = :main AND error_type IS NULL"
 """Start of the last turn of a run's main job. None of the jobs that it had started was running at that time."""
 
+_IS_STOPPED = f"error_type = '{RunCancelled.__name__}' AND input_tokens IS NOT NULL"
+"""Condition for model calls that were stopped while they replied; their usage is an estimate."""
+
 _ALL_TIME = 2**63 - 1
 _N_COMPARED_RUNS = 100
 _MIN_COMPARED_RUNS = 5
@@ -63,13 +66,17 @@ def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> Execut
     started, last_event = map(from_microseconds, times)
     until = max(last_event if status == "waiting" else until, started, last_event)  # the clock may have been set back
     total_ms = (until - started).total_seconds() * 1000
-    llm_calls = "SELECT * FROM llm_calls WHERE run_id = ? AND error_type IS NULL ORDER BY started_at, job_id, step"
+    counted = f"run_id = ? AND (error_type IS NULL OR {_IS_STOPPED})"
+    llm_calls = f"SELECT * FROM llm_calls WHERE {counted} ORDER BY started_at, job_id, step"  # noqa: S608 - constants
     agent_executions = [
         AgentExecution(
             agent_name=row["agent_name"],
             model="" if row["provider"] == COMPUTED_PROVIDER else row["response_model"] or row["request_model"],
             token_usage=TokenUsage(
-                row["input_tokens"], row["output_tokens"], total_tokens=row["input_tokens"] + row["output_tokens"]
+                row["input_tokens"],
+                row["output_tokens"],
+                total_tokens=row["input_tokens"] + row["output_tokens"],
+                estimated=bool(row["tokens_estimated"]),
             ),
             llm_duration_ms=row["llm_duration_ms"],
             started_at=from_microseconds(row["started_at"]).isoformat(),
@@ -100,11 +107,11 @@ def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> Execut
     )
 
 
-def load_stopped_usage(db: sqlite3.Connection, run_id: str) -> dict[str, Any]:
-    """Return the estimated usage of the model calls that were stopped while they replied; empty if there is none."""
-    sql = "SELECT sum(input_tokens + output_tokens), sum(cost_usd) FROM llm_calls WHERE run_id = ? AND error_type = ?"
-    n_tokens, cost = db.execute(sql, (run_id, RunCancelled.__name__)).fetchone()
-    return {} if n_tokens is None else {"total_tokens": n_tokens, "cost_usd": cost}
+def load_stopped_usage(db: sqlite3.Connection, run_id: str) -> list[dict[str, Any]]:
+    """Return the estimated usage of each model call that was stopped while it replied."""
+    columns = "job_id, agent_name, input_tokens, output_tokens, cost_usd"
+    sql = f"SELECT {columns} FROM llm_calls WHERE run_id = ? AND {_IS_STOPPED}"  # noqa: S608 - constants only
+    return [dict(row) for row in db.execute(sql, (run_id,))]
 
 
 def load_budget_usage(db: sqlite3.Connection, run_id: str, *, with_subruns: bool = False) -> BudgetUsage:

@@ -229,7 +229,7 @@ class RunEntry:
     @property
     def cost_text(self) -> str:
         """The cost; a dash if it is unknown."""
-        return "–" if self.cost_usd is None else usd(self.cost_usd)
+        return "–" if self.cost_usd is None else f"{'≈ ' if self.is_estimated else ''}{usd(self.cost_usd)}"
 
 
 @dataclass(frozen=True, slots=True)

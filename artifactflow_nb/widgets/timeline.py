@@ -19,7 +19,7 @@ from artifactflow_nb.analysis.plots.waterfall import (
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.language import EnglishText, status_label, translate
 from artifactflow_nb.core.text.cards import CardCell, CardTable, Named
-from artifactflow_nb.core.text.format import clip, translate_count, translate_duration, usd, without_context
+from artifactflow_nb.core.text.format import clip, translate_count, translate_duration, without_context
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.core.text.panels import panel_table, scroll_box
 from artifactflow_nb.engine.run_client import RunReader
@@ -134,7 +134,7 @@ class TimelineView(RunView):
             waits = [(span.start_ms, span.end_at(now_ms)) for span in lane_spans if span.kind == WAIT]
             totals[WAIT] = covered_ms(waits, self._transcript.pauses)
             used = usage.get(lane, AgentUsage())
-            metrics = [*map(translate_duration, totals.values()), "–" if used.cost_usd is None else usd(used.cost_usd)]
+            metrics = [*map(translate_duration, totals.values()), used.cost_text]
             rows.append(
                 [Named(lane_label(lane), lane), *_counts(lane_spans, used), *(metrics if self._with_metrics else [])]
             )
@@ -212,11 +212,11 @@ class _SpanTranscript(RunTranscript):
         return super().apply(event)
 
 
-def _counts(spans: Sequence[TimelineSpan], usage: AgentUsage) -> list[int]:
+def _counts(spans: Sequence[TimelineSpan], usage: AgentUsage) -> list[CardCell]:
     """Counts of a lane, in the order of `_COUNT_COLUMNS`."""
     kinds = Counter(span.kind for span in spans)
     failed = sum(span.status == "failed" for span in spans)
-    return [kinds[MODEL], kinds[TOOL], failed, usage.input_tokens, usage.output_tokens]
+    return [kinds[MODEL], kinds[TOOL], failed, *usage.token_texts]
 
 
 def _table(spans: tuple[TimelineSpan, ...], *, with_metrics: bool) -> str:

@@ -360,7 +360,7 @@ def test_usage_and_context_are_displayed_live(chat: Open) -> None:
     assert 'role="meter"' in page.html["gauge"]
     assert "Lead agent" in page.html["metrics-table"]
     assert "<tfoot>" in page.html["metrics-table"]
-    assert 'class="af-metrics-table" tabindex="0" role="group" aria-label="Tokens, time' in page.html["metrics-table"]
+    assert 'class="af-table-box" tabindex="0" role="group" aria-label="Tokens, time' in page.html["metrics-table"]
     assert page.html["metrics"] == "Tokens, time and cost"
 
 

@@ -12,6 +12,9 @@ from support.played_runs import PlayedRun, Script
 from support.replies import call, report
 
 import artifactflow_nb as af
+from artifactflow_nb.core.text.format import usd
+from artifactflow_nb.widgets.chat.view import ChatView
+from artifactflow_nb.widgets.conversations.view import TreeView
 from artifactflow_nb.widgets.home.view import HomeView
 from artifactflow_nb.widgets.page.elements import params_html
 from artifactflow_nb.widgets.run.labels import preparing_label, tokens_label
@@ -218,7 +221,19 @@ def test_stopped_run_keeps_the_estimate_of_its_usage(tmp_path: Path) -> None:
         assert label in page.html["state"]
         saved = saved_run(run._client)["text/html"]
         assert label in saved
+        about_cost = f"about {usd(cost)}"
+        assert about_cost in page.html["state"]
+        metrics = run.metrics
+        assert (metrics.total_tokens, metrics.tokens_estimated) == (n_tokens, True)
+        assert f"about {n_tokens:,}" in metrics._card().plain()
+        (by_agent,) = wb.metrics_df(run)[usage].itertuples(index=False)
+        assert tuple(by_agent) == (n_tokens, True, cost)
+        chat = ShownView(wb._thread, ChatView(wb._thread, run.conversation_id))
+        assert about_cost in chat.html["metrics-table"]
+        tree = ShownView(wb._thread, TreeView(wb._thread, run.conversation_id))
+        assert label in tree.html["drawing"]
         home = ShownView(wb._thread, HomeView(wb._thread))
+        assert f"≈ {usd(cost)}" in home.html["run-table"]
         assert f"≈ {n_tokens:,}" in home.html["run-table"]
         assert sum(f"{n_tokens:,}" in html for html in home.html.values()) == 2  # its line, and the sums of today
     with af.Workbench(replay=cassette, data_dir=tmp_path / "b", interactive=True) as wb:

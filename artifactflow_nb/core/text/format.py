@@ -13,7 +13,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
 
-from artifactflow_nb.core.language import EnglishText, catalogue, current_language
+from artifactflow_nb.core.language import EnglishText, catalogue, current_language, translate
 from artifactflow_nb.core.text.chinese import CJK
 
 _SECOND_MS = 1000
@@ -50,6 +50,16 @@ def translate_count(number: int, noun: EnglishText) -> str:
     """Format a count in the language of the interface; the noun is a singular: `2 blocks`, `2 个内容块`."""
     text = catalogue(current_language()).get(f"{{n}} {noun}")
     return text.format(n=f"{number:,}") if text else count(number, noun)
+
+
+def about(text: str, *, is_estimated: bool) -> str:
+    """Mark a figure that is or contains an estimate: `about 1,230`."""
+    return translate("about {tokens}", tokens=text) if is_estimated else text
+
+
+def rounded(n_tokens: int, *, is_estimated: bool) -> int:
+    """Round an estimated number of tokens to three digits."""
+    return round(n_tokens, 3 - len(str(n_tokens))) if is_estimated else n_tokens
 
 
 def duration(ms: float) -> str:

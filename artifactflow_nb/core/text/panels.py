@@ -105,9 +105,14 @@ def scroll_box(html: str, css: str, name: str) -> str:
 
 
 def panel_table(
-    columns: Sequence[str], rows: Iterable[Sequence[CardCell]], name: str, *, numeric: Collection[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[CardCell]],
+    name: str,
+    *,
+    numeric: Collection[str] = (),
+    total: Sequence[CardCell] = (),
 ) -> str:
-    """Render a table that scrolls sideways where it does not fit.
+    """Render a table that scrolls sideways where it does not fit, with a row for the total of all rows.
 
     The first column names the rows; `numeric` ones are aligned to the right.
     """
@@ -116,13 +121,16 @@ def panel_table(
         f'<th scope="col"{_classes(css)}>{cell_html(column)}</th>' if column else "<td></td>"
         for column, css in zip(columns, aligned, strict=True)
     )
-    body = ""
-    for first, *cells in rows:
-        body += f'<tr><th scope="row"{_classes(_long(first))}>{cell_html(first)}</th>'
+
+    def row_html(first: CardCell, *cells: CardCell) -> str:
+        html = f'<th scope="row"{_classes(_long(first))}>{cell_html(first)}</th>'
         for cell, css in zip(cells, aligned[1:], strict=True):
-            body += f"<td{_classes(css, _long(cell))}>{cell_html(cell)}</td>"
-        body += "</tr>"
-    table = f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+            html += f"<td{_classes(css, _long(cell))}>{cell_html(cell)}</td>"
+        return f"<tr>{html}</tr>"
+
+    body = "".join(row_html(*row) for row in rows)
+    foot = f"<tfoot>{row_html(*total)}</tfoot>" if total else ""
+    table = f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>'
     return scroll_box(table, "af-table-box", name)
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from artifactflow_nb.core.language import EnglishText, agent_label, translate
-from artifactflow_nb.core.text.cards import Named, cell_html
-from artifactflow_nb.core.text.format import capitalized, translate_duration, usd
+from artifactflow_nb.core.text.cards import CardCell, Named
+from artifactflow_nb.core.text.format import about, capitalized, rounded, translate_duration, usd
+from artifactflow_nb.core.text.panels import panel_table
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
@@ -20,6 +21,7 @@ class AgentUsage:
     output_tokens: int = 0
     llm_ms: float = 0.0
     cost_usd: float | None = None
+    is_estimated: bool = False
 
     def __add__(self, other: "AgentUsage") -> "AgentUsage":
         known = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
@@ -30,7 +32,20 @@ class AgentUsage:
             self.output_tokens + other.output_tokens,
             self.llm_ms + other.llm_ms,
             sum(known) if known else None,
+            self.is_estimated or other.is_estimated,
         )
+
+    @property
+    def token_texts(self) -> tuple[str, str]:
+        """The input and output tokens, marked if they contain an estimate."""
+        is_estimated = self.is_estimated
+        n_input, n_output = (rounded(n, is_estimated=is_estimated) for n in (self.input_tokens, self.output_tokens))
+        return about(f"{n_input:,}", is_estimated=is_estimated), about(f"{n_output:,}", is_estimated=is_estimated)
+
+    @property
+    def cost_text(self) -> str:
+        """The cost, marked if it contains an estimate; a dash if no price is known."""
+        return "–" if self.cost_usd is None else about(usd(self.cost_usd), is_estimated=self.is_estimated)
 
 
 def usage_by_agent(
@@ -45,9 +60,14 @@ def usage_by_agent(
             for turn in job.turns:
                 if name := lanes.get(job.id) or turn.agent or job.agent:
                     n_input, n_output = (int(turn.usage.get(kind) or 0) for kind in ("input_tokens", "output_tokens"))
-                    n_llm_calls = int(bool(turn.usage))  # no usage until the model call has completed
-                    used = AgentUsage(n_llm_calls, len(turn.calls), n_input, n_output, turn.duration_ms, turn.cost_usd)
+                    counts = int(bool(turn.usage)), len(turn.calls)  # no usage until the model call has completed
+                    is_estimated = bool(turn.usage.get("estimated"))
+                    used = AgentUsage(*counts, n_input, n_output, turn.duration_ms, turn.cost_usd, is_estimated)
                     usage[name] = usage.get(name, AgentUsage()) + used
+        for call in transcript.stopped_usage:
+            name = lanes.get(call["job_id"]) or call["agent_name"]
+            figures = {figure: call[figure] for figure in ("input_tokens", "output_tokens", "cost_usd")}
+            usage[name] = usage.get(name, AgentUsage()) + AgentUsage(**figures, is_estimated=True)
     return usage
 
 
@@ -58,21 +78,15 @@ _COLUMNS: Sequence[EnglishText] = (
 
 def metrics_table(usage_by_agent: Mapping[str, AgentUsage]) -> str:
     """HTML table of the usage per agent, with a total."""
-    total = sum(usage_by_agent.values(), AgentUsage())
-    head = "".join(f'<th scope="col">{translate(name, context="column")}</th>' for name in _COLUMNS)
-    rows = "".join(_row(name, usage) for name, usage in usage_by_agent.items())
-    return (
-        f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody>'
-        f"<tfoot>{_row(translate('all'), total)}</tfoot></table>"
-    )
+    columns = [translate(name, context="column") for name in _COLUMNS]
+    rows = [_row(Named(capitalized(agent_label(name)), name), usage) for name, usage in usage_by_agent.items()]
+    total = _row(capitalized(translate("all")), sum(usage_by_agent.values(), AgentUsage()))
+    return panel_table(columns, rows, translate("Tokens, time and cost"), numeric=columns[1:], total=total)
 
 
-def _row(name: str, usage: AgentUsage) -> str:
-    counts = [usage.n_llm_calls, usage.n_tool_calls, usage.input_tokens, usage.output_tokens]
-    cost = "–" if usage.cost_usd is None else usd(usage.cost_usd)
-    label = cell_html(Named(capitalized(agent_label(name)), name))
-    cells = [*(f"{n:,}" for n in counts), translate_duration(usage.llm_ms), cost]
-    return f'<tr><th scope="row">{label}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+def _row(name: CardCell, usage: AgentUsage) -> list[CardCell]:
+    n_calls = f"{usage.n_llm_calls:,}", f"{usage.n_tool_calls:,}"
+    return [name, *n_calls, *usage.token_texts, translate_duration(usage.llm_ms), usage.cost_text]
 
 
 def context_gauge(context: Mapping[str, int]) -> str:

@@ -18,7 +18,6 @@ from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.language import EnglishText, translate
 from artifactflow_nb.core.text.format import clip, translate_count
 from artifactflow_nb.core.text.markdown import escape_with_language
-from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
@@ -155,9 +154,8 @@ class ChatView(PolledView):
             with_metrics=with_metrics,
             make_client=make_client,
         )
-        self._metrics_html = lru_cache(2)(  # each piece of an answer asks for it
-            lambda usage: scroll_box(metrics_table(dict(usage)), "af-metrics-table", translate("Tokens, time and cost"))
-        )
+        # Each piece of an answer asks for it.
+        self._metrics_html = lru_cache(2)(lambda usage: metrics_table(dict(usage)))
         self._picker = ConversationPicker(self._engine.conversations)
         self._keeps_list = keeps_list
         self._open_menu = ""

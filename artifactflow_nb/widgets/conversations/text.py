@@ -11,6 +11,7 @@ from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, TreeRow
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS
 from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.parts import TranscriptTokens, TranscriptTotals
 
 QUESTION_COLUMNS = 200
 _LINE_COLUMNS = 100
@@ -36,8 +37,9 @@ def turn_facts(row: TreeRow, entry: TreeEntry, *, with_metrics: bool = True) -> 
         yield translate("active")
     if entry.status != "completed":
         yield capitalized(status_label(entry.status))
+    tokens = TranscriptTokens(entry.total_tokens or 0, entry.is_estimated)
     if with_metrics and entry.total_tokens is not None:
-        yield translate_count(entry.total_tokens, "token")
+        yield labels.tokens_label(tokens)
     if with_metrics and entry.total_ms is not None:
         yield translate_duration(entry.total_ms)
     if entry.n_artifacts:
@@ -45,7 +47,7 @@ def turn_facts(row: TreeRow, entry: TreeEntry, *, with_metrics: bool = True) -> 
     if row.n_siblings > 1:
         yield translate("variant {n} of {total}", n=row.sibling, total=row.n_siblings)
     if with_metrics:
-        yield from labels.cost_label(entry.cost_usd)
+        yield from labels.cost_label(TranscriptTotals(tokens, cost_usd=entry.cost_usd))
         yield format_local_time(entry.created_at)
 
 

@@ -70,7 +70,7 @@ def usage_table(usage: Sequence[ModelUsage]) -> Node:
     rows = [
         f'<tr><th scope="row">{escape(entry.model)}</th><td>{entry.n_calls:,}</td>'
         f"<td>{'≈ ' if entry.is_estimated else ''}{entry.n_tokens:,}</td>"
-        f"<td>{'–' if entry.cost_usd is None else usd(entry.cost_usd)}</td></tr>"
+        f"<td>{'–' if entry.cost_usd is None else ('≈ ' if entry.is_estimated else '') + usd(entry.cost_usd)}</td></tr>"
         for entry in usage
     ]
     table = _table(("model", "calls", "tokens", "cost"), rows)

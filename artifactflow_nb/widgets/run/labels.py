@@ -16,7 +16,16 @@ from artifactflow_nb.core.language import (
     translate_list,
 )
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
-from artifactflow_nb.core.text.format import capitalized, clip, translate_count, translate_duration, usd, value_text
+from artifactflow_nb.core.text.format import (
+    about,
+    capitalized,
+    clip,
+    rounded,
+    translate_count,
+    translate_duration,
+    usd,
+    value_text,
+)
 from artifactflow_nb.core.text.markdown import plain_line
 from artifactflow_nb.sources.manager import SCHEME
 from artifactflow_nb.store.runs import INTERRUPTED, WAITING
@@ -29,6 +38,7 @@ from artifactflow_nb.widgets.run.parts import (
     TranscriptRequest,
     TranscriptStep,
     TranscriptTokens,
+    TranscriptTotals,
     TranscriptTurn,
 )
 from artifactflow_nb.widgets.run.transcript import RunTranscript
@@ -279,11 +289,8 @@ def reasoning_label(turn: TranscriptTurn, *, is_over: bool) -> str:
 
 def tokens_label(tokens: TranscriptTokens) -> str:
     """`1,234 tokens`, or `about 1,230 tokens`, with three digits, if any were estimated from the texts; empty for 0."""
-    if not tokens.n:
-        return ""
-    if not tokens.is_estimated:
-        return translate_count(tokens.n, "token")
-    return translate("about {tokens}", tokens=translate_count(round(tokens.n, 3 - len(str(tokens.n))), "token"))
+    n_tokens = rounded(tokens.n, is_estimated=tokens.is_estimated)
+    return about(translate_count(n_tokens, "token"), is_estimated=tokens.is_estimated) if n_tokens else ""
 
 
 def step_number(transcript: RunTranscript) -> str:
@@ -333,7 +340,7 @@ def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str
     calls += failed_label(totals.n_failed_calls)
     if not with_metrics:
         return " · ".join(calls)
-    parts = [run_time(transcript), tokens_label(totals.tokens), *cost_label(totals.cost_usd), *calls]
+    parts = [run_time(transcript), tokens_label(totals.tokens), *cost_label(totals), *calls]
     return " · ".join(filter(None, parts))
 
 
@@ -367,6 +374,6 @@ def failed_work(job: TranscriptJob) -> str:
     return translate("reading failed" if is_reading else "all calls failed")
 
 
-def cost_label(amount_usd: float | None) -> list[str]:
-    """`0.0123 USD` as a list, which is empty if the cost is unknown or zero."""
-    return [usd(amount_usd)] if amount_usd else []
+def cost_label(totals: TranscriptTotals) -> list[str]:
+    """`0.0123 USD` or `about 0.0123 USD` as a list, which is empty if the cost is unknown or zero."""
+    return [about(usd(totals.cost_usd), is_estimated=totals.tokens.is_estimated)] if totals.cost_usd else []

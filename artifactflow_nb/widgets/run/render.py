@@ -177,7 +177,7 @@ class RunRenderer:
             since = transcript.started_at.timestamp() * 1000
             parts.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
             totals = transcript.totals_with_subruns
-            counts = [labels.tokens_label(totals.tokens), *labels.cost_label(totals.cost_usd)]
+            counts = [labels.tokens_label(totals.tokens), *labels.cost_label(totals)]
             counts += labels.failed_label(totals.n_failed_calls)
             counts += filter(None, [labels.step_number(transcript)])
             parts.append(f'<span class="af-counts">{" · ".join(filter(None, counts))}</span>')

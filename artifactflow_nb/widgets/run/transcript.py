@@ -5,7 +5,7 @@ subrun, which carries out a tool call, has its own transcript, built from its ow
 pages.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -48,7 +48,7 @@ class RunTranscript:
         notices: Sentences about the answer, from the terminal event.
         outcome: Outcome of the answer, such as `partly`; empty if unknown.
         metrics: Execution metrics, from the terminal event; empty until then.
-        stopped_usage: Estimated `total_tokens` and `cost_usd` of the calls that a stop ended; empty if there are none.
+        stopped_usage: Estimated usage of each call that a stop ended, see `load_stopped_usage`.
         usual_ms: Time that earlier runs of this kind took; None if there were none.
         waited_ms: Time that the run has waited for a person, without the current pause.
         paused_at: Start of the current pause, in which the run waits for a person; None while it runs.
@@ -69,7 +69,7 @@ class RunTranscript:
         self.notices: tuple[str, ...] = ()
         self.outcome = ""
         self.metrics: Mapping[str, Any] = {}
-        self.stopped_usage: Mapping[str, Any] = {}
+        self.stopped_usage: Sequence[Mapping[str, Any]] = ()
         self.usual_ms: float | None = None
         self.waited_ms = 0.0
         self.context: Mapping[str, int] = {}
@@ -129,12 +129,12 @@ class RunTranscript:
         """Tokens, calls and cost of the run, without subruns."""
         calls = [call for call in self._calls.values() if call.is_call]
         turns = [turn for job in self.jobs for turn in job.turns if turn.usage]
-        known = (self.stopped_usage.get("cost_usd"), *(turn.cost_usd for turn in turns))
+        known = (*(call.get("cost_usd") for call in self.stopped_usage), *(turn.cost_usd for turn in turns))
         costs = [cost for cost in known if cost is not None]
         tokens = sum((job.tokens for job in self.jobs), TranscriptTokens())
         if self.stopped_usage:  # in place of the estimates of what had arrived
-            stopped = TranscriptTokens(int(self.stopped_usage["total_tokens"]), is_estimated=True)
-            tokens = sum((turn.tokens for turn in turns), stopped)
+            n_stopped = sum(call["input_tokens"] + call["output_tokens"] for call in self.stopped_usage)
+            tokens = sum((turn.tokens for turn in turns), TranscriptTokens(n_stopped, is_estimated=True))
         cost_usd = sum(costs) if costs else None
         n_failed = sum(call.has_failed for call in calls)
         return TranscriptTotals(tokens, len(turns), len(calls), cost_usd, self._n_unanswered, n_failed)
@@ -438,7 +438,7 @@ class RunTranscript:
 
     def _on_cancelled(self, event: StreamEvent) -> None:
         self.response = str(event.data.get("partial") or "")
-        self.stopped_usage = event.data.get("stopped_usage") or {}
+        self.stopped_usage = event.data.get("stopped_usage") or ()
         self._end(event, "cancelled")
 
     def end_with_parent(self, event: StreamEvent) -> None:
