@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import UsageError, brief
@@ -190,6 +190,7 @@ class HasRunId(Protocol):
         ...
 
 
+@runtime_checkable
 class HasConversationId(Protocol):
     """An object of a conversation: a `Run`, a `Conversation`, a message."""
 
@@ -202,6 +203,7 @@ class HasConversationId(Protocol):
 RunFilter = HasRunId | str | Iterable[HasRunId | str] | None
 ConversationFilter = HasConversationId | str | Iterable[HasConversationId | str] | None
 TimeFilter = datetime | timedelta | str | None
+NameFilter = str | Iterable[str] | None
 StatusFilter = str | Iterable[str] | None
 ColumnSelection = str | Iterable[str] | None
 

@@ -9,7 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 import artifactflow_nb as af
-from artifactflow_nb.analysis.compare.comparison import Comparison, StepDiff
+from artifactflow_nb.analysis.compare.alignment import StepDiff
+from artifactflow_nb.analysis.compare.comparison import Comparison
 from artifactflow_nb.core.approvals import RequestKind, Scope
 from artifactflow_nb.core.clock_ids import Clock, Ids
 from artifactflow_nb.core.events import ExecutionMetrics
@@ -105,8 +106,7 @@ def approvals(wb: af.Workbench, run: af.Run) -> None:
     assert_type(run.outcome, Literal["answered", "partly", "not_in_sources"] | None)
     af.Workbench(approvals=af.Reviewer(model="m", rules="Letters only."), clarify="never", prompt_cache=True)
     assert_type(request.advice, str)
-    assert_type(wb.approve(request.id), af.Run)
-    assert_type(wb.answer(request.id, "The second one."), af.Run)
+    assert_type(wb.run(request.run_id).approve(request.id), af.Run)
     assert_type(af.Decision(approved=True).scope, Scope)
     af.Workbench(approvals=lambda request: "approve" if request.tool == "create_artifact" else "ask")
 
@@ -204,7 +204,7 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(af.cassette_df("runs.jsonl"), pd.DataFrame)
     assert_type(af.plots.timeline(wb.llm_calls_df(), wb.tool_calls_df()), Axes)
     assert_type(af.plots.tokens(wb.llm_calls_df()), Axes)
-    assert_type(af.plots.tokens_over_time(wb.llm_calls_df()), Axes)
+    assert_type(wb.metrics_df(by="day", model="small", sort="cost_usd"), pd.DataFrame)
     assert_type(af.plots.latency(wb.llm_calls_df()), Axes)
     assert_type(af.plots.cost(wb.llm_calls_df()), Axes)
     assert_type(wb.projects.plot_evaluations(wb.projects.evaluations_df()), Axes)

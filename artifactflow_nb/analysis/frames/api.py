@@ -1,7 +1,9 @@
 """`Frames`: the frames of a store, as methods of a workbench and of a sealed run."""
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from artifactflow_nb.analysis.frames.catalog import (
     APPROVALS,
@@ -14,15 +16,18 @@ from artifactflow_nb.analysis.frames.catalog import (
     TOOL_CALLS,
 )
 from artifactflow_nb.analysis.frames.computed import load_storage, load_works
+from artifactflow_nb.analysis.frames.metrics import load_metrics_frame
 from artifactflow_nb.analysis.frames.query import Params, query
 from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
 from artifactflow_nb.analysis.frames.runs import RUNS
-from artifactflow_nb.core.language import Language
+from artifactflow_nb.core.language import Language, in_language
 from artifactflow_nb.store.frames import (
+    IDS,
     SUMMARY,
     ColumnSelection,
     ConversationFilter,
     Frame,
+    NameFilter,
     RunFilter,
     StatusFilter,
     TimeFilter,
@@ -30,6 +35,21 @@ from artifactflow_nb.store.frames import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _like(method: _Method, frame: Frame, rows: str) -> _Method:
+    """Return a method that loads another frame with the same arguments."""
+
+    @wraps(method)
+    def load(self: "Frames", run: RunFilter = None, **filters: Any) -> "pd.DataFrame":
+        return self._load(frame, run, **filters)
+
+    groups = dict.fromkeys(f"`{column.group}`" for column in frame.columns if column.group != IDS)
+    load.__doc__ = f"{rows}\n\nGroups of columns: {', '.join(groups)}. Arguments as for `runs_df`."
+    load.__name__, load.__qualname__ = f"{frame.name}_df", f"Frames.{frame.name}_df"
+    return cast("_Method", load)
 
 
 class Frames:
@@ -105,50 +125,29 @@ class Frames:
         """
         return self._load(LLM_CALLS, run, conversation=conversation, since=since, until=until, columns=columns)
 
-    def tool_calls_df(
-        self,
-        run: RunFilter = None,
-        *,
-        conversation: ConversationFilter = None,
-        since: TimeFilter = None,
-        until: TimeFilter = None,
-        columns: ColumnSelection = None,
-    ) -> "pd.DataFrame":
-        """One row per tool call, with its approval; `since` and `until` apply to `called_at`.
-
-        Groups of columns: `what`, `results`, `time`, `decisions`, `replay`. Arguments as for `runs_df`.
-        """
-        return self._load(TOOL_CALLS, run, conversation=conversation, since=since, until=until, columns=columns)
-
-    def plan_steps_df(
-        self,
-        run: RunFilter = None,
-        *,
-        conversation: ConversationFilter = None,
-        since: TimeFilter = None,
-        until: TimeFilter = None,
-        columns: ColumnSelection = None,
-    ) -> "pd.DataFrame":
-        """One row per step of each started plan; `since` and `until` apply to the start of the plan.
-
-        Groups of columns: `what`, `results`, `time`, `counts`, `tokens`, `cost`, `text`. Arguments as for `runs_df`.
-        """
-        return self._load(PLAN_STEPS, run, conversation=conversation, since=since, until=until, columns=columns)
-
-    def events_df(
-        self,
-        run: RunFilter = None,
-        *,
-        conversation: ConversationFilter = None,
-        since: TimeFilter = None,
-        until: TimeFilter = None,
-        columns: ColumnSelection = None,
-    ) -> "pd.DataFrame":
-        """One row per stored event, which excludes text chunks; `since` and `until` apply to `ts`.
-
-        Groups of columns: `what`, `time`, `payload`. Arguments as for `runs_df`.
-        """
-        return self._load(EVENTS, run, conversation=conversation, since=since, until=until, columns=columns)
+    tool_calls_df = _like(
+        llm_calls_df,
+        TOOL_CALLS,
+        "One row per tool call, with its approval; `since` and `until` apply to `called_at`.",
+    )
+    plan_steps_df = _like(
+        llm_calls_df,
+        PLAN_STEPS,
+        "One row per step of each started plan; `since` and `until` apply to the start of the plan.",
+    )
+    events_df = _like(
+        llm_calls_df, EVENTS, "One row per stored event, which excludes text chunks; `since` and `until` apply to `ts`."
+    )
+    artifacts_df = _like(
+        llm_calls_df,
+        ARTIFACTS,
+        "One row per version of an artifact, without its text; `since` and `until` apply to `created_at`.",
+    )
+    approvals_df = _like(
+        llm_calls_df,
+        APPROVALS,
+        "One row per approval request, including open ones; `since` and `until` apply to `asked_at`.",
+    )
 
     def messages_df(
         self,
@@ -168,36 +167,6 @@ class Frames:
             MESSAGES, run, conversation=conversation, since=since, until=until, status=status, columns=columns
         )
 
-    def artifacts_df(
-        self,
-        run: RunFilter = None,
-        *,
-        conversation: ConversationFilter = None,
-        since: TimeFilter = None,
-        until: TimeFilter = None,
-        columns: ColumnSelection = None,
-    ) -> "pd.DataFrame":
-        """One row per version of an artifact, without its text; `since` and `until` apply to `created_at`.
-
-        Groups of columns: `what`, `size`, `time`. Arguments as for `runs_df`.
-        """
-        return self._load(ARTIFACTS, run, conversation=conversation, since=since, until=until, columns=columns)
-
-    def approvals_df(
-        self,
-        run: RunFilter = None,
-        *,
-        conversation: ConversationFilter = None,
-        since: TimeFilter = None,
-        until: TimeFilter = None,
-        columns: ColumnSelection = None,
-    ) -> "pd.DataFrame":
-        """One row per approval request, including open ones; `since` and `until` apply to `asked_at`.
-
-        Groups of columns: `what`, `time`, `decisions`, `payload`. Arguments as for `runs_df`.
-        """
-        return self._load(APPROVALS, run, conversation=conversation, since=since, until=until, columns=columns)
-
     def sources_df(
         self, *, since: TimeFilter = None, until: TimeFilter = None, columns: ColumnSelection = None
     ) -> "pd.DataFrame":
@@ -206,6 +175,50 @@ class Frames:
         Groups of columns: `what`, `size`, `time`. Arguments as for `runs_df`.
         """
         return self._load(SOURCES, since=since, until=until, columns=columns)
+
+    def metrics_df(
+        self,
+        run: RunFilter = None,
+        *,
+        by: str = "agent",
+        agent: NameFilter = None,
+        model: NameFilter = None,
+        flow: NameFilter = None,
+        conversation: ConversationFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        search: str = "",
+        sort: str | None = None,
+        ascending: bool = False,
+    ) -> "pd.DataFrame":
+        """One row per group of model calls: tokens, cached share, times, cost and failures.
+
+        Calls of subruns count for the run that started them. Columns: the name of the group; `n_runs`; `n_llm_calls`,
+        the calls with a reply; `n_failures`, failed attempts of model calls and failed tool calls, without denied and
+        stopped ones; `total_tokens`; `tokens_estimated`, whether tokens and cost contain estimates; `cached_share` of
+        the input tokens; medians and 95th percentiles of the time to the first text (`ttft_p50_ms`, `ttft_p95_ms`) and
+        of the whole call (`latency_p50_ms`, `latency_p95_ms`); `cost_usd` of the calls with a price; `n_unpriced`, the
+        number of calls without one; ids.
+
+        Args:
+            run: As for `runs_df`.
+            by: `agent`, `model`, `flow`, `conversation`, `day` (of this computer's time zone) or `run`.
+            agent: Filter by agent: a name or a list of them.
+            model: Filter by model, by the name in the reply.
+            flow: Filter by flow.
+            conversation: As for `runs_df`.
+            since: Earliest start of a call, as for `runs_df`.
+            until: Latest start of a call, as for `runs_df`.
+            search: Words that the name of the group must contain.
+            sort: The column to sort by; None for the newest days and runs first, otherwise the most tokens first.
+            ascending: Whether the lowest value is first.
+
+        Errors: `UsageError` for an unknown group or column, or an invalid value; `NotFound` for an unknown id.
+        """
+        names = {"agent": agent, "model": model, "flow": flow}
+        filters = {"conversation": conversation, "since": since, "until": until, **names}
+        with in_language(self._language):
+            return load_metrics_frame(self._store, run, by, search, sort, ascending=ascending, **filters)
 
     def works_df(self) -> "pd.DataFrame":
         """One row per publication: those of the PDF files among the sources, and those that bibliographies list.
