@@ -235,7 +235,7 @@ def test_display_has_phase_progress_and_a_hint(wb: af.Workbench, paper: Project)
     assert repr(paper) == "Project('Sheep', phase='question', blocks=3)"
     assert repr(paper["Analysis"]) == "Block('Analysis', draft, stale, to be reviewed, version=1)"
     assert repr(paper.deleted) == "No block was deleted."
-    assert "phase" in repr(wb.projects)
+    assert "phase" in wb.projects._card().plain()
 
 
 @pytest.mark.parametrize("begin", range(0, len(HOSTILE), 40))

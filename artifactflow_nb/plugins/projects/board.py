@@ -12,7 +12,7 @@ appear when the tool call that wrote them ends. Actions are the same edits that 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -106,39 +106,33 @@ class BoardView(PolledView):
 
     async def _change_token(self) -> object:
         """Return a small value that differs after every change of the project."""
-        key = self._conversation_id
         try:
-            last = (await self._engine.conversations.get(key)).active_message_id
+            last, run, requests, in_progress = await self._read_progress()
         except NotFound:
-            last = None
-        run = await self._unfinished_run(last)
-        request_ids = tuple(request.id for request in await self._open_requests(run))
-        return (
-            await self._engine.conversations.change_token(key),
-            await self._engine.service(BlockJobStore).blocks_in_progress(key),
-            request_ids,
-            run,
-        )
+            return None
+        request_ids = tuple(request.id for request in requests)
+        return await self._engine.conversations.change_token(self._conversation_id), last, in_progress, request_ids, run
 
-    async def _open_requests(self, run: BoardRun | None) -> tuple[ApprovalRequest, ...]:
-        return () if run is None else tuple(await self._engine.approvals.open_requests(run.run_id))
+    async def _read_progress(self) -> tuple[str | None, BoardRun | None, tuple[ApprovalRequest, ...], dict[str, str]]:
+        """Return the last message, the unfinished run with its open requests, and the blocks in progress."""
+        last = (await self._engine.conversations.get(self._conversation_id)).active_message_id
+        in_progress = await self._engine.service(BlockJobStore).blocks_in_progress(self._conversation_id)
+        run = await self._unfinished_run(last, in_progress)
+        requests = () if run is None else tuple(await self._engine.approvals.open_requests(run.run_id))
+        return last, run, requests, in_progress
 
     async def load(self) -> None:
         """Load the project from the store."""
         async with self._load_lock:  # else an older read could finish last and replace a newer one
             try:
-                key = self._conversation_id
-                self._message_id = last = (await self._engine.conversations.get(key)).active_message_id
-                run = await self._unfinished_run(last)
+                last, run, requests, in_progress = await self._read_progress()
+                key, self._message_id = self._conversation_id, last
                 await self._run_listener.listen_to(self._engine.controller, run.run_id if run else None)
                 await self.follow_run(run.run_id if run else "")
-                info = await self._engine.service(ProjectStore).info(key, last)
-                tree = await self._engine.service(ProjectStore).tree(key, last)
-                in_progress = await self._engine.service(BlockJobStore).blocks_in_progress(key)
+                info, tree = await self._engine.service(ProjectStore).project(key, last)
                 visible = await self._engine.database.read(lambda db: list_visible(db, key, last))
                 text_ids = {block.block_id for block in tree if not block.is_group}
                 self._versions = [version for version in visible if version.artifact_id in text_ids]
-                requests = await self._open_requests(run)
                 open_id = self._board.open_block_id if self._board else ""
                 self._board = Board(info, tree, in_progress, run, requests, open_id)
             except NotFound:  # it was deleted concurrently
@@ -162,7 +156,7 @@ class BoardView(PolledView):
             if self._is_closed:  # while the events were read
                 self._follower.close()
 
-    async def _unfinished_run(self, message_id: str | None) -> BoardRun | None:
+    async def _unfinished_run(self, message_id: str | None, in_progress: Mapping[str, str]) -> BoardRun | None:
         """The run of a message with its progress in blocks; None if it has ended."""
         message = None if message_id is None else await self._engine.conversations.message(message_id)
         if message is None or message.run_id is None or message.status not in UNFINISHED_STATUSES:
@@ -174,7 +168,6 @@ class BoardView(PolledView):
             return None
         requested = stored.settings.get(WORK_SETTING, {}).get("write", ())
         started = set((await self._engine.service(BlockJobStore).blocks_by_job(stored.run_id)).values())
-        in_progress = await self._engine.service(BlockJobStore).blocks_in_progress(self._conversation_id)
         n_done = len(started.intersection(requested) - set(in_progress))
         return BoardRun(stored.run_id, status, n_done, len(requested))
 

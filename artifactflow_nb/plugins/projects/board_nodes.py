@@ -255,10 +255,8 @@ def block_states(board: Board, block: Block) -> Iterator[tuple[str, str]]:
     status = board.tree.status(block.block_id)
     label = translate(STATUS_NAMES[status])
     yield "is", f"{_STATUS_MARKS[status]} {translate('group, {status}', status=label) if block.is_group else label}"
-    if block.block_id in board.tree.stale:
-        yield "mark", f"! {translate('stale')}"
-    if block.sha256 and not block.is_usable:
-        yield "mark", f"? {translate('to be reviewed')}"
+    for mark in board.tree.marks(block.block_id):
+        yield "mark", f"{'!' if mark == 'stale' else '?'} {translate(mark)}"
     if block.block_id in board.blocks_in_progress:
         yield "work", f"● {translate(_WRITING[board.blocks_in_progress[block.block_id]])}"
     elif block.block_id in board.research:

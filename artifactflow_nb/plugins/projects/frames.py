@@ -96,14 +96,15 @@ BLOCKS = Frame(
         *_block_columns("place", INT, position="Position in the document, from 1."),
         *_block_columns("place", TEXT, depends_on_json="Ids of the blocks that it depends on, as a list."),
         *_block_columns(
-            "results", ENUM, status="empty, draft, in_progress or completed; for a group derived from its blocks."
-        ),
-        *_block_columns(
-            "what", BOOL, need_review="Whether a person must approve it before dependent blocks are written."
+            "results",
+            ENUM,
+            status="empty, draft, in_progress or completed; for a group derived from its blocks.",
+            created_by="Author of the current version: an agent, or user.",
         ),
         *_block_columns(
             "what",
             BOOL,
+            need_review="Whether a person must approve it before dependent blocks are written.",
             auto_generate="Whether it is written without a request.",
             is_group="Whether it is a group, without a text of its own.",
         ),
@@ -112,12 +113,11 @@ BLOCKS = Frame(
             "results",
             TEXT,
             stale_because_json="Names of the changed dependencies, as a list; empty if it is not stale.",
+            reason="Stated reason for the current version; NA if there is none.",
         ),
         *_block_columns("results", INT, version="Number of the current version."),
         *_block_columns("size", INT, n_chars="Characters of the text."),
         *_block_columns("time", TIME, updated_at="When the current version was written."),
-        *_block_columns("results", ENUM, created_by="Author of the current version: an agent, or user."),
-        *_block_columns("results", TEXT, reason="Stated reason for the current version; NA if there is none."),
     ),
     f"""
     (SELECT conversation_id, active_message_id FROM main.conversations AS a WHERE EXISTS (

@@ -109,10 +109,7 @@ _MAX_NAMED = 12
 
 def state_text(tree: BlockTree, block: Block) -> str:
     """Describe the state of a block, such as `draft, stale`."""
-    words = [translate(STATUS_NAMES[tree.status(block.block_id)])]
-    words += [translate("stale")] if block.block_id in tree.stale else []
-    words += [translate("to be reviewed")] if block.sha256 and not block.is_usable else []
-    return translate_list(words)
+    return translate_list(map(translate, [STATUS_NAMES[tree.status(block.block_id)], *tree.marks(block.block_id)]))
 
 
 def plot_blocks(name: str, tree: BlockTree, ax: "Axes | None" = None) -> "Axes":

@@ -496,6 +496,12 @@ class BlockTree:
 
     # --- unfinished blocks ---------------------------------------------------------------------------------------
 
+    def marks(self, block_id: str) -> list[EnglishText]:
+        """Return what a reader must know about a block beside its status: `stale`, `to be reviewed`, both or none."""
+        block = self._ordered.get(block_id)
+        needs_review = block is not None and bool(block.sha256) and not block.is_usable
+        return [*(["stale"] if block_id in self.stale else []), *(["to be reviewed"] if needs_review else [])]
+
     def blockers(self, block_id: str) -> tuple[Block, ...]:
         """Return the dependencies that must be written or reviewed before a block can be written."""
         needs = (self._ordered.get(key) for key in self.dependencies(block_id))
@@ -505,7 +511,7 @@ class BlockTree:
         """List the unfinished blocks of these phases by path, each with its problem."""
         problems_by_path = {}
         for block in (block for phase in phases for block in self.blocks_in_phase(phase) if not block.is_group):
-            problems = [] if block.status == "completed" else [block.status.replace("_", " ")]
+            problems = [] if block.status == "completed" else [STATUS_NAMES[block.status]]
             if problems := [*problems, *(["stale"] if block.block_id in self.stale else [])]:
                 problems_by_path[self.path(block.block_id)] = ", ".join(problems)
         return problems_by_path
