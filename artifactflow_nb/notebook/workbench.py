@@ -408,6 +408,21 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
 
         return RequestList(read_store(self._store, load_open_requests), self.panel(PendingView))
 
+    def approve(self, request_id: str) -> Run:
+        """Approve a request, even one of an earlier kernel; its run continues in this kernel."""
+        return self._requesting_run(request_id).approve(request_id)
+
+    def deny(self, request_id: str, reason: str = "") -> Run:
+        """Deny a request, even one of an earlier kernel; its run continues in this kernel."""
+        return self._requesting_run(request_id).deny(reason, request_id)
+
+    def answer(self, request_id: str, answer: str) -> Run:
+        """Answer a question of a run, even of an earlier kernel; the run continues in this kernel."""
+        return self._requesting_run(request_id).answer(answer, request_id)
+
+    def _requesting_run(self, request_id: str) -> Run:
+        return self.run(self._thread.call(self._thread.engine.approvals.get(request_id)).run_id)
+
     # --- conversations and branches ----------------------------------------------------------------------------------
 
     def conversations(self, search: str | None = None, *, limit: int = 50, offset: int = 0) -> "ConversationList":
