@@ -198,10 +198,13 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
                         setattr(self, plugin.name, plugin.accessor(self))
                 add_completion()
             if file_system := network_file_system(self.data_dir):
-                warnings.warn(
+                text = (
                     f"data_dir is {str(self.data_dir)!r}, on a network file system ({file_system}): each step of a run "
                     "waits for the server, and only one host at a time can use it. A data_dir on a local disk is "
-                    "faster and safe from lost locks; set it by Workbench(data_dir=...) or AF_DATA_DIR.",
+                    "faster and safe from lost locks; set it by Workbench(data_dir=...) or AF_DATA_DIR."
+                )
+                warnings.warn(
+                    f"\n{wrap_words(text)}",  # Python writes its own words before the message
                     stacklevel=1,  # one location, so that Python shows it once
                 )
             on_error.pop_all()

@@ -1,4 +1,4 @@
-"""A notebook with many runs: its size, and how long its page is busy while another run streams."""
+"""A notebook with many runs: its size, and a run that streams below them; `bench/many_runs.py` measures the page."""
 
 import shutil
 from pathlib import Path
@@ -20,15 +20,10 @@ ASK = 'wb.ask("How are backups checked, and what happens if the check fails? (%d
 STREAM = """model = af.ScriptedModel(["One sentence of the answer. " * 200], chunk_chars=24, delay_s=0.02)
 slow = af.Workbench(model=model, data_dir="slow")
 slow.ask("How long does it take?")"""
-WATCH_LONG_TASKS = """() => {
-    window.longTasks = [];
-    new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((entry) => entry.duration)))
-        .observe({ type: "longtask" });
-}"""
 
 
-def test_thirty_runs_are_small_and_do_not_block_the_page(lab: LabServer, open_page: OpenPage) -> None:
-    """30 saved runs take at most 1 MB, and no task of the page lasts 100 ms while another run streams."""
+def test_thirty_runs_are_small_and_another_streams_below_them(lab: LabServer, open_page: OpenPage) -> None:
+    """30 saved runs take at most 1 MB; another run is shown while it streams, and saved when it has ended."""
     (lab.root / "many").mkdir()
     shutil.copytree(Path(__file__).parents[2] / "data" / "handbook", lab.root / "many" / "handbook")
     name = "many/many.ipynb"
@@ -43,9 +38,7 @@ def test_thirty_runs_are_small_and_do_not_block_the_page(lab: LabServer, open_pa
     page.save()
     page.page.wait_for_timeout(1000)
     assert (lab.root / name).stat().st_size <= MAX_SAVED_BYTES
-    page.page.evaluate(WATCH_LONG_TASKS)
     page.run_cell(N_RUNS + 1)
     expect(page.output(N_RUNS + 1).locator(".af-answer")).to_contain_text("One sentence", timeout=20_000)
     page.wait_saved(N_RUNS + 1, "Completed")
-    assert max(page.page.evaluate("() => window.longTasks"), default=0) <= 100
     assert page.errors == []

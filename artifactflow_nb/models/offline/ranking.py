@@ -4,6 +4,11 @@ The score of a document depends on its two best passages, its title, and the sha
 the whole document cover, where rare words have the largest weights. The weights were fitted on the questions of the
 tests and rounded. The score of a sentence depends on the words of the question in it, in its paragraph, heading and
 passage, on words that often occur with them in these documents, and on its worth as a quote.
+
+Two rules were measured and left out. Of 357 questions in a reader's own words the first sentence has the fact for
+119, and any sentence for 202. With more weight for the words of the sentence before, it is 118 and 201; with weights
+for words that are rare within the document, 120 and 199. A sentence about the opposite still comes first: "was
+false", where the question has "returns true".
 """
 
 import math
