@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from browser.axe import axe_in_both_themes
 from browser.conftest import OpenPage
-from browser.lab import LabPage, LabServer, new_notebook
+from browser.lab import LabPage, LabServer, expect_growth, new_notebook
 from browser.pictures import save_pictures
 from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.browser
 
 SOON_MS = 20_000
-SETUP = '''import asyncio, itertools, tempfile
+SETUP = '''import asyncio, itertools, pathlib, tempfile
 import artifactflow_nb as af
 from artifactflow_nb.tools.base import ToolContext
 from artifactflow_nb.widgets.run import follower
@@ -43,7 +43,16 @@ def script(request):
                 return turn if isinstance(turn, str) else turn()
     return "There is no script for this question."
 
-wb = af.Workbench(model=af.ScriptedModel(script, delay_s=0.02), data_dir=tempfile.mkdtemp(),
+class Model(af.ScriptedModel):
+    """Streams slowly while there is a file `slow` in the folder of the notebook."""
+
+    async def stream(self, request):
+        async for event in super().stream(request):
+            if pathlib.Path("slow").exists():
+                await asyncio.sleep(0.3)
+            yield event
+
+wb = af.Workbench(model=Model(script, delay_s=0.02), data_dir=tempfile.mkdtemp(),
                   approvals={"create_artifact": "ask"})
 
 @wb.tool
@@ -268,6 +277,22 @@ _PLACE = """box => {
     const read = [...box.querySelectorAll("p")].find((node) => node.textContent.startsWith("Paragraph 20 "));
     return read.getBoundingClientRect().top;
 }"""
+_WATCH_PLACES = f"""box => {{
+    window.places = [];
+    const watch = () => {{
+        if (box.isConnected) window.places.push(({_PLACE})(box));
+        requestAnimationFrame(watch);
+    }};
+    requestAnimationFrame(watch);
+}}"""
+
+
+def wait_still(box: Locator) -> None:
+    """Wait until the page has scrolled."""
+    before = None
+    while (place := box.evaluate(_PLACE)) != before:
+        before = place
+        box.page.wait_for_timeout(100)
 
 
 @pytest.mark.parametrize("host", ["cell", "tab"])
@@ -283,6 +308,7 @@ def test_chat_follows_the_end_until_the_reader_scrolls_up(page: LabPage, host: s
     root.get_by_role("textbox", name="Question").fill("Tell me at length.")
     page.page.keyboard.press("Enter")
     expect(box).to_contain_text("Paragraph 30 ", timeout=SOON_MS)
+    page.file_in_folder("slow").touch()
     for _ in range(10):
         page.page.wait_for_timeout(100)
         form_below, left = box.evaluate(_BELOW)
@@ -292,14 +318,14 @@ def test_chat_follows_the_end_until_the_reader_scrolls_up(page: LabPage, host: s
     assert form
     page.page.mouse.move(form["x"] + 300, form["y"] - 20)
     page.page.mouse.wheel(0, -250)
-    page.page.wait_for_timeout(400)
-    places = []
-    while "Paragraph 79 " not in box.inner_text():
-        places.append(box.evaluate(_PLACE))
-        page.page.wait_for_timeout(100)
+    expect(root.get_by_role("button", name="Jump to the newest")).to_be_visible()
+    wait_still(box)
+    box.evaluate(_WATCH_PLACES)
+    expect_growth(box)
+    page.file_in_folder("slow").unlink()
     expect(root.get_by_role("button", name="Stop this run")).to_have_count(0, timeout=SOON_MS)
-    places.append(box.evaluate(_PLACE))  # the steps above the answer are folded now
-    assert len(places) > 3, "No text was streamed meanwhile."
+    page.page.evaluate("() => new Promise(requestAnimationFrame)")  # the steps above the answer are folded now
+    places = page.page.evaluate("window.places")
     assert max(places) - min(places) <= 1
     form_below, left = box.evaluate(_BELOW)
     assert form_below <= 1

@@ -18,9 +18,9 @@ from artifactflow_nb.core.text.panels import BASE_STYLE, stylesheet
 _STATIC = files("artifactflow_nb.widgets") / "static"
 # In load order: later scripts use what earlier ones define.
 _SCRIPTS = (
-    *("texts", "host", "focus", "pointer", "tree", "follow", "clocks", "code", "place", "field", "choices", "items"),
-    *("composer", "form", "preview", "approval", "question", "approval_group", "notices", "attention", "effects"),
-    *("output", "drafts", "branches", "fit", "board", "mount", "actions", "ended_runs", "panel", "widget"),
+    *("texts", "host", "focus", "pointer", "tree", "reading", "follow", "clocks", "code", "place", "field", "choices"),
+    *("items", "composer", "form", "preview", "approval", "question", "approval_group", "notices", "attention"),
+    *("effects", "output", "drafts", "branches", "fit", "board", "mount", "actions", "ended_runs", "panel", "widget"),
 )
 
 _KEY_CHARS = 12

@@ -48,8 +48,14 @@ class Clocks {
     this.elements = null;
   }
 
-  /** Update the displayed times. @param {number} offset kernel's clock minus browser's clock, milliseconds */
-  tick(offset) {
+  /**
+   * Update the displayed times.
+   * @param {number} offset kernel's clock minus browser's clock, milliseconds
+   * @param {(change: () => void) => void} keep applies a change that may need another line, and keeps the reader's place
+   */
+  tick(offset, keep) {
+    /** @type {{node: Element, text: string}[]} */
+    const changes = [];
     this.elements ??= [...this.body.querySelectorAll("[data-since], [data-at]")];
     for (const node of this.elements) {
       const { since, usual, stall, due, at } = /** @type {HTMLElement} */ (node).dataset;
@@ -57,7 +63,9 @@ class Clocks {
       const running = () => (usual === undefined ? clock(elapsed) : timeLeft(Number(usual), elapsed));
       const shown = () => (due !== undefined ? dueIn(-elapsed) : stall === undefined ? running() : standstill(elapsed));
       const text = at === undefined ? shown() : localTime(Number(at));
-      if (node.textContent !== text) node.textContent = text;
+      if (node.textContent !== text) changes.push({ node, text });
     }
+    const apply = () => changes.forEach(({ node, text }) => (node.textContent = text));
+    changes.some(({ node, text }) => !node.textContent || !text) ? keep(apply) : apply();
   }
 }

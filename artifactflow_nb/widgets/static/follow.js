@@ -2,6 +2,7 @@
  * Boxes with the class `af-follow` follow their end: while text streams, a reader who is at the end stays there. One who
  * scrolled away keeps the place, and a button jumps to the newest content. In a tab a box scrolls itself. In a notebook, and
  * on a phone, it has the height of its content: the notebook or the page scrolls, and the form below it sticks to the edge.
+ * A view without such a box keeps the place of its reader, too. Uses reading.js.
  */
 
 /** A box nearer to its end than this counts as scrolled to the end. */
@@ -27,11 +28,6 @@ function distanceToEnd(box) {
   return Math.max(bottom - edge, 0);
 }
 
-/** @param {Element} node @param {Element} box @returns {number} */
-function topWithin(node, box) {
-  return node.getBoundingClientRect().top - box.getBoundingClientRect().top;
-}
-
 /** @param {Element} box */
 function scrollToEnd(box) {
   scrollerOfBox(box).scrollTop += distanceToEnd(box);
@@ -51,15 +47,14 @@ class BoxFollower {
     document.addEventListener("scroll", settle, { capture: true, passive: true });
   }
 
-  /** Apply a change of the boxes' content; those that were at their end stay there. @param {() => void} change */
+  /** Apply a change of the content; boxes that were at their end stay there. @param {() => void} change */
   keepWhile(change) {
     const before = new Map([...this.boxes].map((box) => [box, distanceToEnd(box)]));
     const scrolledAway = [...before].filter(([, distance]) => distance >= AT_END_PX).map(([box]) => box);
-    const anchors = scrolledAway.map((box) => this.anchor(box));
+    const isRead = before.size === 0 && viewsInWindow.has(/** @type {Element} */ (this.container.parentElement));
+    const places = (isRead ? [this.container] : scrolledAway).map((box) => new ReadingPlace(box, scrollerOfBox(box)));
     change();
-    for (const { box, node, top } of anchors) {
-      if (node?.isConnected) this.scrollBy(box, topWithin(node, box) - top);
-    }
+    for (const place of places) this.scrollBy(place.container, place.shift);
     for (const box of this.boxes) {
       // A new box begins at its end, except in a notebook, where the reader may be at another cell.
       const isAway = before.has(box) ? scrolledAway.includes(box) : !box.closest("[data-fills]");
@@ -75,23 +70,9 @@ class BoxFollower {
    * @param {Element} box @param {number} by pixels
    */
   scrollBy(box, by) {
+    if (by === 0) return;
     scrollerOfBox(box).scrollTop += by;
     box.dispatchEvent(new Event("scroll"));
-  }
-
-  /**
-   * The turn at the upper edge, or its answer if that began above, and its position in the box: it stays in place when
-   * earlier turns are inserted or the steps of a run are folded.
-   * @param {Element} box
-   */
-  anchor(box) {
-    const edge = Math.max(scrollerOfBox(box).getBoundingClientRect().top, 0) + AT_END_PX;
-    const isAbove = (/** @type {Element | null | undefined} */ node) => node && node.getBoundingClientRect().top < edge;
-    const turns = [...box.querySelectorAll(":scope > .af-turn")];
-    const turn = turns.findLast(isAbove) ?? turns[0];
-    const answer = turn?.querySelector(".af-answer");
-    const node = isAbove(answer) ? answer : turn;
-    return { box, node, top: node ? topWithin(node, box) : 0 };
   }
 
   /** Element with the button of a box, which floats above the form. @param {Element} box @returns {HTMLElement | null} */

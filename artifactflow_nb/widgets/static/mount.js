@@ -37,6 +37,7 @@ class Mount {
     /** False until the first update; until then the saved HTML is displayed. */
     this.isShown = false;
     this.host = host;
+    windowObserver.observe(this.root);
     this.listen();
   }
 
@@ -184,7 +185,10 @@ class Mount {
   }
 
   /** Update the running times, and the height that a chat can have. */
-  tick() { this.clocks.tick(this.offset ?? 0); fitHeight(this.root); }
+  tick() {
+    this.clocks.tick(this.offset ?? 0, (change) => this.follower.keepWhile(change));
+    fitHeight(this.root);
+  }
 
   /** Display the saved HTML again. */
   remove() {

@@ -104,21 +104,15 @@ class Place {
 }
 
 /**
- * Apply a change. If it replaces the streamed text by an approval card, show the card's preview in full, with its first
- * line at the same position, so that the text does not move while it is read.
+ * Apply a change. If it replaces the streamed text by an approval card, show the card's preview in full, so that the reader
+ * can stay at the same line.
  * @param {HTMLElement} body @param {() => void} change
  */
 function keepWriting(body, change) {
-  // The margins of the two boxes differ, and one of them may have the title.
-  const firstLine = (/** @type {Element} */ box) => (box.querySelector("p, li, pre") ?? box).getBoundingClientRect().top;
   const writing = body.querySelector(".af-writing");
-  const top = writing ? firstLine(writing) : 0;
   change();
   const preview = writing && !writing.isConnected ? body.querySelector(".af-approval .af-preview") : null;
-  if (!preview) return;
-  APPROVAL_CONTROLS.get(preview.closest(".af-approval"))?.preview.showAll(true);
-  const scroller = scrollerOf(preview);
-  if (scroller) scroller.scrollTop += firstLine(preview) - top;
+  if (preview) APPROVAL_CONTROLS.get(preview.closest(".af-approval"))?.preview.showAll(true);
 }
 
 /**
