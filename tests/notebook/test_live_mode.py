@@ -1,6 +1,7 @@
 """How live views are shown, found out from the names that front ends leave in their kernels."""
 
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -9,11 +10,28 @@ from nbclient import NotebookClient
 MODE = "from artifactflow_nb.widgets.page.display import live_mode\nprint(live_mode())"
 
 
-def mode_in_kernel(folder: Path, code: str = "") -> str:
-    """The mode in a new kernel after this code."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(f"{code}\n{MODE}")])
+VIEW = "application/vnd.jupyter.widget-view+json"
+MANAGER = {VIEW: {"colab": {"custom_widget_manager": {"url": "https://widgets.example/manager.js"}}}}
+REPLACED = f"""from IPython import get_ipython
+from artifactflow_nb.widgets.page.display import Display
+
+def add_manager(message):
+    message["content"]["metadata"].update({MANAGER})
+    return message
+
+get_ipython().display_pub.register_hook(add_manager)
+view = {{"{VIEW}": {{"version_major": 2, "version_minor": 0, "model_id": "1"}}}}
+display = Display({{**view, "text/plain": "before"}})
+display.replace({{**view, "text/plain": "after"}})"""
+"""What Colab does to messages with the view of a widget, once its manager for widgets of others is enabled."""
+
+
+def execute(folder: Path, code: str) -> Any:
+    """Execute a cell in a new kernel and return its output."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
-    return str(notebook.cells[0].outputs[0].text.strip())
+    [output] = notebook.cells[0].outputs
+    return output
 
 
 @pytest.mark.parametrize(
@@ -34,4 +52,11 @@ def test_front_end_is_known_by_its_names(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert mode_in_kernel(tmp_path, code) == mode
+    assert execute(tmp_path, f"{code}\n{MODE}").text.strip() == mode
+
+
+def test_replaced_output_has_the_metadata_of_the_front_end(tmp_path: Path) -> None:
+    """Colab names the manager of widgets beside the first output; the output that replaces it needs the same."""
+    output = execute(tmp_path, REPLACED)
+    assert output.data["text/plain"] == "after"
+    assert output.metadata == MANAGER

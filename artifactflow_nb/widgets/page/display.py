@@ -52,12 +52,22 @@ class Display:
         self._publisher = _publisher()
         self._transient = {"display_id": RandomIds().new("artifactflow")}
         self._parent = dict(self._publisher.parent_header)
-        self._publisher.publish(dict(content), transient=self._transient)
+        self._metadata: Mapping[str, Any] = {}
+        self._publisher.register_hook(self._keep_metadata)
+        try:
+            self._publisher.publish(dict(content), transient=self._transient)
+        finally:
+            self._publisher.unregister_hook(self._keep_metadata)
+
+    def _keep_metadata(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Keep what a front end adds to the first message: Colab, for example, the manager of its widgets."""
+        self._metadata = message["content"]["metadata"]
+        return message
 
     def replace(self, content: Mapping[str, Any]) -> None:
         """Replace the displayed content; may be called from any thread."""
         # The publisher's own `publish(update=True)` would use the parent header of the running cell.
-        message = {"data": dict(content), "metadata": {}, "transient": self._transient}
+        message = {"data": dict(content), "metadata": self._metadata, "transient": self._transient}
         session = self._publisher.session
         session.send(
             self._publisher.pub_socket,

@@ -91,7 +91,7 @@ class Panel(PageWidget):
     """A live view in a page, and saved output elsewhere; an ipywidget.
 
     Every display in a cell creates a new view of the same subject, with its own saved output. In a container such as
-    `ipywidgets.VBox` the panel has one view, which is open until the workbench closes.
+    `ipywidgets.VBox` the panel has one view, which is open until the panel or the workbench closes.
 
     The values below follow the displayed run, in a chat the last one, and can be observed, as in
     `panel.observe(handler, "status")`. Handlers are called between cells, in the thread that created the panel.
@@ -167,7 +167,7 @@ class Panel(PageWidget):
     def start(self) -> PageStream:
         """Open the view, once."""
         if self._stream is None:
-            leave = self.close if self._in_cell else lambda: None
+            leave = super().close if self._in_cell else lambda: None
             self._stream = stream = PageStream(self._create_view(), self._send_message, self._save, leave, self._report)
             self.open()
             state = self._thread.call(stream.open())
@@ -175,6 +175,24 @@ class Panel(PageWidget):
             if self._in_cell:
                 self._report(state)
         return self._stream
+
+    def close(self) -> None:
+        """Close the widget and its view."""
+        super().close()
+        if self._stream is not None:
+            self._thread.call_soon(self._stream.close)
+
+    @traitlets.observe("comm")
+    def _close_with_comm(self, change: Mapping[str, Any]) -> None:
+        """Let the end of the comm close the panel: marimo closes comms, not widgets, when it executes a cell again."""
+        if (comm := change["new"]) is not None:
+
+            def close(**parts: Any) -> None:
+                del comm.close
+                comm.close(**parts)
+                self.close()
+
+            comm.close = close
 
     def follow(self) -> None:
         """Open the view unless the state is known from one in a cell."""
