@@ -1,6 +1,8 @@
 """Notebook cells for the browser tests: a model that streams text, then asks for permission to write."""
 
 QUESTION = "What happens to a run?"
+AS_WIDGETS = 'import os\nos.environ["AF_LIVE"] = "widget"\n'
+"""Live views are widgets, as in front ends that run no script of the page."""
 REPLIES = """import artifactflow_nb as af
 text = "\\n\\n".join(f"Paragraph {i} of the answer." for i in range(40))
 report = ("<tool_call><name>create_artifact</name><params><id>research_report</id><title>Report</title>"

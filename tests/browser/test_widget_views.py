@@ -3,17 +3,16 @@
 from collections.abc import Iterator
 
 import pytest
-from browser.cells import ASK, QUESTION, REPLIES, WIDGET_ERRORS
+from browser.cells import AS_WIDGETS, ASK, QUESTION, REPLIES, WIDGET_ERRORS
+from browser.chats import APPROVE, ask_in_chat
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, expect_growth, new_notebook, write_notebook
 from browser.servers import marimo_server
-from playwright.sync_api import BrowserContext, Locator, expect
+from playwright.sync_api import BrowserContext, expect
 
 pytestmark = pytest.mark.browser
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-APPROVE = "Approve write artifact"
-AS_WIDGETS = 'import os\nos.environ["AF_LIVE"] = "widget"\n'
 WORKBENCH = f"""{REPLIES}wb = af.Workbench(model=af.ScriptedModel([text + report, "It is written."], delay_s=0.01),
                   approvals={{"create_artifact": "ask"}}, data_dir="data")
 """
@@ -28,17 +27,13 @@ from ipywidgets.widgets.widget import _instances
 panels = [widget for widget in _instances.values() if "Panel" in str(type(widget))]
 sizes = [len(json.dumps(panel.get_state(), default=str)) for panel in panels]
 print(len(sizes), max(sizes) <= 2000)"""
-MARIMO_CELLS = (f"{WORKBENCH}wb", "chat = wb.chat()\nchat")
-
-
-def ask_in_chat(chat: Locator) -> None:
-    """Ask, see the answer stream, approve, and see the end."""
-    composer = chat.get_by_role("textbox", name="Question")
-    composer.fill(QUESTION)
-    composer.press("Enter")
-    expect_growth(chat)
-    chat.get_by_role("button", name=APPROVE).click(timeout=20_000)
-    expect(chat.locator(".af-answer")).to_contain_text("It is written.", timeout=20_000)
+PANELS = """from ipywidgets.widgets.widget import _instances
+print("execution", next(executions), "has", sum("Panel" in str(type(widget)) for widget in _instances.values()))"""
+MARIMO_CELLS = (
+    f"{WORKBENCH}import itertools\nexecutions = itertools.count(1)\nwb",
+    "chat = wb.chat()\nchat",
+    f"chat\n{PANELS}",
+)
 
 
 def assert_no_widget_errors(page: LabPage) -> None:
@@ -105,7 +100,7 @@ def marimo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_panels_are_live_in_marimo(marimo: str, context: BrowserContext) -> None:
-    """In marimo, where each widget is in a shadow root, a chat asks, streams and is approved; keys are no commands."""
+    """In marimo, with shadow roots, a chat asks, streams and is approved; a cell that runs again closes its panel."""
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -118,4 +113,9 @@ def test_panels_are_live_in_marimo(marimo: str, context: BrowserContext) -> None
     ask_in_chat(chat)
     expect(page.locator(".af-home.af-live")).to_contain_text(QUESTION)
     assert page.locator("[data-cell-id] .cm-editor").count() == n_cells
+    expect(page.locator("body")).to_contain_text("execution 1 has 2")
+    page.locator("[data-cell-id] .cm-editor").nth(1).click()
+    page.keyboard.press("Control+Enter")  # runs the third cell as well, which uses the chat
+    expect(page.locator("body")).to_contain_text("execution 2 has 2", timeout=20_000)
+    expect(chat.locator(".af-answer")).to_contain_text("It is written.", timeout=20_000)
     assert errors == []
