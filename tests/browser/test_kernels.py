@@ -4,7 +4,18 @@ import re
 import time
 
 import pytest
-from browser.cells import ASK, ASK_AT_ONCE, ASK_SLOWLY, AWAIT, COMPUTE, QUESTION, REPLIES, STOP_DELAYS, WIDGET_ERRORS
+from browser.cells import (
+    AS_WIDGETS,
+    ASK,
+    ASK_AT_ONCE,
+    ASK_SLOWLY,
+    AWAIT,
+    COMPUTE,
+    QUESTION,
+    REPLIES,
+    STOP_DELAYS,
+    WIDGET_ERRORS,
+)
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, expect_growth, new_notebook
 from playwright.sync_api import Locator, expect
@@ -25,9 +36,10 @@ def assert_readable(page: LabPage) -> None:
     assert QUESTION in text
 
 
-def test_click_takes_effect_after_the_cell_in_ipykernel_6(lab6: LabServer, open_page: OpenPage) -> None:
-    """Ipykernel 6.31 receives clicks only between two cells: until then the card says that it waits for the kernel."""
-    page = open_page(new_notebook(lab6, ASK_AT_ONCE, COMPUTE), lab6)
+@pytest.mark.parametrize("mode", ["", AS_WIDGETS], ids=["page", "widget"])
+def test_click_takes_effect_after_the_cell_in_ipykernel_6(mode: str, lab6: LabServer, open_page: OpenPage) -> None:
+    """Ipykernel 6.31 receives clicks only between two cells: until then card and view say that they wait for it."""
+    page = open_page(new_notebook(lab6, mode + ASK_AT_ONCE, COMPUTE), lab6)
     page.open()
     page.run_cell(0)
     expect(approve_button(page)).to_be_visible(timeout=SOON_MS)
@@ -35,6 +47,9 @@ def test_click_takes_effect_after_the_cell_in_ipykernel_6(lab6: LabServer, open_
     approve_button(page).click()
     expect(approve_button(page)).to_be_disabled(timeout=2000)
     expect(page.output(0).locator(".af-approval:visible")).to_contain_text("Waiting for the kernel")
+    expect(page.visible_run(0)).to_contain_text(
+        "A cell is running: the kernel performs your action as soon as it is free."
+    )
     assert not page.output(1).count(), "The cell ended too early for this test."
     page.file_in_folder("enough").touch()
     expect(page.output(1)).to_have_text("computed True", timeout=SOON_MS)

@@ -38,6 +38,13 @@ class BoxFollower {
   constructor(container) {
     this.container = container;
     this.boxes = container.getElementsByClassName("af-follow");
+    /** The scroll position of each box that was left at its end; it stays there if its size changes. @type {WeakMap<Element, number>} */
+    this.ends = new WeakMap();
+    this.sizes = new ResizeObserver((entries) => {
+      for (const { target } of entries) if (this.isAtEnd(target)) this.goToEnd(target);
+    });
+    // A reader who opens a fold at the end wants to read it.
+    container.addEventListener("click", () => [...this.boxes].forEach((box) => this.ends.delete(box)));
     const reference = new WeakRef(this); // notebook and page outlive the view
     const settle = () => {
       const follower = reference.deref();
@@ -50,7 +57,7 @@ class BoxFollower {
   /** Apply a change of the content; boxes that were at their end stay there. @param {() => void} change */
   keepWhile(change) {
     const before = new Map([...this.boxes].map((box) => [box, distanceToEnd(box)]));
-    const scrolledAway = [...before].filter(([, distance]) => distance >= AT_END_PX).map(([box]) => box);
+    const scrolledAway = [...before.keys()].filter((box) => !this.isAtEnd(box));
     const isRead = before.size === 0 && viewsInWindow.has(/** @type {Element} */ (this.container.parentElement));
     const places = (isRead ? [this.container] : scrolledAway).map((box) => new ReadingPlace(box, scrollerOfBox(box)));
     change();
@@ -58,10 +65,22 @@ class BoxFollower {
     for (const box of this.boxes) {
       // A new box begins at its end, except in a notebook, where the reader may be at another cell.
       const isAway = before.has(box) ? scrolledAway.includes(box) : !box.closest("[data-fills]");
-      if (!isAway) this.scrollBy(box, distanceToEnd(box));
+      this.sizes.observe(box);
+      if (!isAway) this.goToEnd(box);
       else if (distanceToEnd(box) > (before.get(box) ?? AT_END_PX) + 1) this.addButton(box);
       else this.settle(box);
     }
+  }
+
+  /** True if the reader has not scrolled away from the end. @param {Element} box */
+  isAtEnd(box) {
+    return distanceToEnd(box) < AT_END_PX || this.ends.get(box) === scrollerOfBox(box).scrollTop;
+  }
+
+  /** @param {Element} box */
+  goToEnd(box) {
+    this.scrollBy(box, distanceToEnd(box));
+    this.ends.set(box, scrollerOfBox(box).scrollTop);
   }
 
   /**
