@@ -245,21 +245,17 @@ class BoardView(PolledView):
             self._request_cards(),
             board_nodes.columns(board, is_live=True),
         ]
+        form = () if self._form is None else (self._form,)
         if (block := board.tree.get(board.open_block_id)) is not None:
-            nodes.append(Node("open", kind="box", css="af-board-block", children=self._detail(board, block)))
-        elif self._form is not None:
-            nodes.append(self._form)
+            detail = [*board_nodes.open_block_header(board, block, position_text(board, block.block_id))]
+            detail += [board_nodes.delete_confirmation(board, block)] if self._confirming == "delete" else []
+            # The prefix keeps the panel's keys apart from those of the board.
+            panel = () if self._panel is None else prefixed(self._panel.nodes(), "panel-")
+            detail += [*form, *board_nodes.group_controls(board, block), *panel]
+            nodes.append(Node("open", kind="box", css="af-board-block", children=tuple(detail)))
+        else:
+            nodes += form
         return (*nodes, *board_nodes.deleted_blocks(board), board_nodes.download_buttons())
-
-    def _detail(self, board: Board, block: Block) -> tuple[Node, ...]:
-        nodes = list(board_nodes.open_block_header(board, block, position_text(board, block.block_id)))
-        if self._confirming == "delete":
-            nodes.append(board_nodes.delete_confirmation(board, block))
-        if self._form is not None:
-            nodes.append(self._form)
-        # The prefix keeps the panel's keys apart from those of the board.
-        panel = () if self._panel is None else prefixed(self._panel.nodes(), "panel-")
-        return (*nodes, *board_nodes.group_controls(board, block), *panel)
 
     def saved_nodes(self) -> tuple[Node, ...]:
         """The board and its texts, readable without a kernel."""

@@ -6,7 +6,7 @@ Invalid input is reported at its field (`FormError`). Only changed fields are wr
 changes that others made while it was open.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -61,24 +61,17 @@ def saved_board(
     html = saved_html((board_nodes.columns(board, is_live=False),))
     columns = scroll_box(html, "af-board-scroll", translate("Phases"))
     hint = [Node("hint", f"<p>{hint_for_status(WAITING)}</p>", css="af-notice")] if request_nodes else []
-    head = replace(board_nodes.heading(board), text="\n".join(_saved_lines(board)))
-    return (head, *hint, *request_nodes, Node("phases", columns), *folds)
-
-
-def _saved_lines(board: Board) -> Iterator[str]:
-    """Yield the plain text: the blocks by phase, without empty phases except the current one."""
-    yield translate("Project {name}", name=board.info.name)
-    if board.requests:
-        yield hint_for_status(WAITING)
-    for phase in board.info.phases:
-        blocks = list(board.tree.blocks_in_phase(phase.name))
-        if blocks or phase.name == board.current_phase:
-            is_current = phase.name == board.current_phase
-            yield translate("{phase} (now):" if is_current else "{phase}:", phase=board_nodes.phase_label(phase))
+    lines = [translate("Project {name}", name=board.info.name), *([hint_for_status(WAITING)] if board.requests else [])]
+    for phase in board.info.phases:  # without empty phases except the current one
+        blocks, is_current = board.tree.blocks_in_phase(phase.name), phase.name == board.current_phase
+        if blocks or is_current:
+            lines.append(translate("{phase} (now):" if is_current else "{phase}:", phase=phase_label(phase)))
         for block in blocks:
             depth = board.tree.path(block.block_id).count("/") + 1
             states = translate_list(state for _, state in board_nodes.block_states(board, block))
-            yield f"{'  ' * depth}- {translate('{name}: {states}', name=block.name, states=states)}"
+            lines.append(f"{'  ' * depth}- {translate('{name}: {states}', name=block.name, states=states)}")
+    head = replace(board_nodes.heading(board), text="\n".join(lines))
+    return (head, *hint, *request_nodes, Node("phases", columns), *folds)
 
 
 _TEXT_FIELDS = ("text", "prompt", "depends_on")

@@ -202,24 +202,22 @@ def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
 
 def columns(board: Board, *, is_live: bool) -> Node:
     """One column per phase, in order, with its cards."""
-    nodes = tuple(_column(board, phase, number, is_live) for number, phase in enumerate(board.info.phases, 1))
-    return Node("columns", kind="box", css="af-board-columns", children=nodes)
-
-
-def _column(board: Board, phase: Phase, number: int, is_live: bool) -> Node:
-    top_level = [block for block in board.tree.children() if block.phase == phase.name]
-    n_texts = sum(not block.is_group for block in board.tree.blocks_in_phase(phase.name))
-    is_current = phase.name == board.current_phase
-    mark = f' <span class="af-board-now">{translate("now", context="phase")}</span>' if is_current else ""
-    name = f'{number}. {escape_with_language(phase_label(phase))} <span class="af-quiet">{n_texts}</span>'
-    html = f'<div class="af-board-phase" role="heading" aria-level="4">{name}{mark}</div>'
-    children = [_list(board, f"{PHASE_PREFIX}{phase.name}", top_level, is_live)]
-    if is_live:
-        label = translate("Add a block to {phase}", phase=phase_label(phase))
-        add = button(translate("+ Block"), "add_ask", name=label, phase=phase.name)
-        children.append(Node(f"{NEW_PREFIX}{phase.name}", add, "controls", "af-board-new"))
-    css = "af-board-column" + (" af-on" if is_current else "")
-    return Node(f"column-{phase.name}", html, "box", css, children=tuple(children))
+    nodes = []
+    for number, phase in enumerate(board.info.phases, 1):
+        top_level = [block for block in board.tree.children() if block.phase == phase.name]
+        n_texts = sum(not block.is_group for block in board.tree.blocks_in_phase(phase.name))
+        is_current = phase.name == board.current_phase
+        mark = f' <span class="af-board-now">{translate("now", context="phase")}</span>' if is_current else ""
+        name = f'{number}. {escape_with_language(phase_label(phase))} <span class="af-quiet">{n_texts}</span>'
+        html = f'<div class="af-board-phase" role="heading" aria-level="4">{name}{mark}</div>'
+        children = [_list(board, f"{PHASE_PREFIX}{phase.name}", top_level, is_live)]
+        if is_live:
+            label = translate("Add a block to {phase}", phase=phase_label(phase))
+            add = button(translate("+ Block"), "add_ask", name=label, phase=phase.name)
+            children.append(Node(f"{NEW_PREFIX}{phase.name}", add, "controls", "af-board-new"))
+        css = "af-board-column" + (" af-on" if is_current else "")
+        nodes.append(Node(f"column-{phase.name}", html, "box", css, children=tuple(children)))
+    return Node("columns", kind="box", css="af-board-columns", children=tuple(nodes))
 
 
 def _list(board: Board, key: str, blocks: list[Block], is_live: bool) -> Node:

@@ -250,7 +250,16 @@ def _apply_settings(tree: BlockTree, block: Block, settings: Mapping[str, Any]) 
     if "prompt" in values:
         values["prompt"] = storable_text(values["prompt"])
     if "depends_on" in values:
-        values["depends_on"] = _dependency_ids(tree, block, values["depends_on"])
+        names = values["depends_on"]
+        if isinstance(names, str | Block):
+            names = [names]
+        if not isinstance(names, Iterable):
+            raise UsageError(f"depends_on of {block.name!r} is {brief(names)}; it must be a list of blocks.")
+        needed = (_get_block(tree, name.block_id) if isinstance(name, Block) else tree.find(name) for name in names)
+        ids = tuple(dict.fromkeys(need.block_id for need in needed))
+        if any(block.block_id in {key, *tree.text_ids(key)} for key in ids):
+            raise UsageError(f"{block.name!r} cannot depend on itself, or on a group that contains it. Leave that out.")
+        values["depends_on"] = ids
     status = values.get("status", block.status)
     if status not in BLOCK_STATUSES:
         raise UsageError(f"status of {block.name!r} is {brief(status)}; it must be one of {', '.join(BLOCK_STATUSES)}.")
@@ -258,18 +267,6 @@ def _apply_settings(tree: BlockTree, block: Block, settings: Mapping[str, Any]) 
         contradiction = "has a text: it is not empty" if status == "empty" else f"has no text: it cannot be {status}"
         raise UsageError(f"{block.name!r} {contradiction}.")
     return replace(block, **values)
-
-
-def _dependency_ids(tree: BlockTree, block: Block, names: Any) -> tuple[str, ...]:
-    if isinstance(names, str | Block):
-        names = [names]
-    if not isinstance(names, Iterable):
-        raise UsageError(f"depends_on of {block.name!r} is {brief(names)}; it must be a list of blocks.")
-    needed = (_get_block(tree, name.block_id) if isinstance(name, Block) else tree.find(name) for name in names)
-    ids = tuple(dict.fromkeys(need.block_id for need in needed))
-    if any(block.block_id in {key, *tree.text_ids(key)} for key in ids):
-        raise UsageError(f"{block.name!r} cannot depend on itself, or on a group that contains it. Leave that out.")
-    return ids
 
 
 def _place(tree: BlockTree, block: Block, position: BlockPosition) -> list[Block]:

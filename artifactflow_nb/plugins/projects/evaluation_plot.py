@@ -113,14 +113,5 @@ def _graded_blocks(table: FrameColumns) -> list[_Graded]:
         persona = personas[row]
         block.name = translate("{name} for {reader}", name=names[row], reader=persona) if persona else names[row]
         block.scores.setdefault(dimensions[row], []).append(score)
-        block.evidence[dimensions[row]] = _quotes(evidence[row])
+        block.evidence[dimensions[row]] = " ".join(f"“{passage}”" for passage in json.loads(evidence[row]))
     return list(blocks.values())
-
-
-def _quotes(evidence: str) -> str:
-    """Passages of a JSON list in quotation marks; any other text unchanged."""
-    try:
-        passages = json.loads(evidence)
-    except ValueError:
-        return evidence
-    return " ".join(f"“{passage}”" for passage in passages) if isinstance(passages, list) else evidence

@@ -37,13 +37,10 @@ class NamedTexts(DisplayList[T], Generic[T]):
 
     def __init__(self, project: "Project", values: Sequence[T] | None = None) -> None:
         self._project = project
-        self._own = self._load()
-        super().__init__(self._merge(self._own) if values is None else values)
-
-    def _load(self) -> tuple[T, ...]:
-        branch, kind = self._project.branch, self._kind
+        branch, kind = project.branch, self._kind
         key = branch.conversation_id, branch.message_id
-        return branch.read(lambda db: tuple(load_named_texts(db, *key, kind)))
+        self._own: tuple[T, ...] = branch.read(lambda db: tuple(load_named_texts(db, *key, kind)))
+        super().__init__(self._merge(self._own) if values is None else values)
 
     def _merge(self, own: tuple[T, ...]) -> Sequence[T]:
         """Return the texts that the project uses: its own, and those that come from elsewhere."""

@@ -41,10 +41,6 @@ class AdvanceBody(_Body):
     phase: str | None = Field(default=None, description="The phase; null for the next one.")
 
 
-async def _list(engine: "Engine", _call: RouteCall) -> Any:
-    return {"projects": await engine.database.read(list_projects)}
-
-
 async def _create(engine: "Engine", call: RouteCall) -> Any:
     """Create a project unless a project has the name; a template is never read from a file of the server."""
     body: ProjectBody = call.body
@@ -54,10 +50,6 @@ async def _create(engine: "Engine", call: RouteCall) -> Any:
     loaded = ProjectTemplate.load(body.template or DEFAULT_TEMPLATE)
     await engine.service(ProjectStore).create(engine.secrets.mask(body.name), loaded, f"http:{call.user}")
     return await _describe(engine, body.name)
-
-
-async def _read(engine: "Engine", call: RouteCall) -> Any:
-    return await _describe(engine, call.params["name"])
 
 
 async def _advance(engine: "Engine", call: RouteCall) -> Any:
@@ -85,9 +77,16 @@ async def _branch(engine: "Engine", name: str) -> tuple[str, str | None]:
 
 def routes() -> Sequence[ServedRoute]:
     """Return the routes; a question about a project is a question to its conversation with the flow `compose`."""
+
+    async def list_names(engine: "Engine", _call: RouteCall) -> Any:
+        return {"projects": await engine.database.read(list_projects)}
+
+    async def describe(engine: "Engine", call: RouteCall) -> Any:
+        return await _describe(engine, call.params["name"])
+
     return (
-        ServedRoute("GET", "/projects", "The names of the projects.", _list),
+        ServedRoute("GET", "/projects", "The names of the projects.", list_names),
         ServedRoute("POST", "/projects", "Create a project with a conversation of its own.", _create, ProjectBody),
-        ServedRoute("GET", "/projects/{name}", "The conversation, phases and blocks of a project.", _read),
+        ServedRoute("GET", "/projects/{name}", "The conversation, phases and blocks of a project.", describe),
         ServedRoute("POST", "/projects/{name}/advance", "Change a project to another phase.", _advance, AdvanceBody),
     )

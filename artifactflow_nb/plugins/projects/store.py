@@ -138,7 +138,12 @@ def block_metadata(db: sqlite3.Connection, by: Authorship, before: Artifact | No
     Errors: `UsageError` for a name that a sibling has.
     """
     if version.metadata_json is not None:
-        return _metadata_after_restore(before, version) if version.update_type == "restore" else version.metadata_json
+        if version.update_type != "restore" or before is None or before.metadata_json is None or before.is_deleted:
+            return version.metadata_json
+        # The block stays at its current place, with the status, writer and basis that belong to the old text.
+        old = parse_block(version.artifact_id, version.title, version.content, version.metadata_json)
+        block = block_from_version(before)
+        return replace(block, status=old.status, writer=old.writer, basis=old.basis).metadata_json
     if before is None or before.metadata_json is None:
         return None
     block_id, metadata_json = before.artifact_id, before.metadata_json
@@ -150,19 +155,6 @@ def block_metadata(db: sqlite3.Connection, by: Authorship, before: Artifact | No
     if version.content != before.content:  # the basis of the new text are the current dependencies
         metadata_json = write_block(tree, block_id, version.content, by.created_by)[0].metadata_json
     return metadata_json
-
-
-def _metadata_after_restore(current: Artifact | None, old: NewVersion) -> str | None:
-    """Derive the metadata of a block after an old text is restored.
-
-    The block stays at its current place, with the status, writer and basis that belong to the old text.
-    """
-    if current is None or current.metadata_json is None or current.is_deleted:
-        return old.metadata_json
-    old_block = parse_block(old.artifact_id, old.title, old.content, str(old.metadata_json))
-    return replace(
-        block_from_version(current), status=old_block.status, writer=old_block.writer, basis=old_block.basis
-    ).metadata_json
 
 
 UNFINISHED_STATUSES = (RUNNING, WAITING)

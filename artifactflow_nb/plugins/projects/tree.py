@@ -500,7 +500,8 @@ class BlockTree:
         """Return what a reader must know about a block beside its status: `stale`, `to be reviewed`, both or none."""
         block = self._ordered.get(block_id)
         needs_review = block is not None and bool(block.sha256) and not block.is_usable
-        return [*(["stale"] if block_id in self.stale else []), *(["to be reviewed"] if needs_review else [])]
+        marks: dict[EnglishText, bool] = {"stale": block_id in self.stale, "to be reviewed": needs_review}
+        return [mark for mark, applies in marks.items() if applies]
 
     def blockers(self, block_id: str) -> tuple[Block, ...]:
         """Return the dependencies that must be written or reviewed before a block can be written."""
