@@ -105,6 +105,7 @@ export async function makeResearch(load) {
   const optional = [apputils.ICommandPalette, apputils.IThemeManager, launchers?.ILauncher];
 
   function activate(app, palette, themes, launcher) {
+    if (app.name === "Voila") return; // it shows outputs only, and its server has no page of ours
     const { commands, contextMenu, serviceManager, shell } = app;
     const page = `${serviceManager.serverSettings.baseUrl}artifactflow/`;
     const icon = new ui.LabIcon({ name: "artifactflow-nb:research", svgstr: ICON });
