@@ -5,7 +5,8 @@ All of its methods run on the event loop that opened it.
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import sqlite3
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 from functools import partial
@@ -60,6 +61,7 @@ from artifactflow_nb.store.faults import store_error
 from artifactflow_nb.store.ownership import RunLocks
 from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
+from artifactflow_nb.store.storage import load_models
 from artifactflow_nb.store.subruns import SubrunStore
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.base import Tool
@@ -367,9 +369,13 @@ class Engine:
         endpoints = dict.fromkeys(model for model in models if model not in self.agent_registry.flow_models)
         return list(dict.fromkeys([name for endpoint in endpoints for name in await endpoint.list_models()]))
 
-    def known_models(self, used: Iterable[str]) -> list[str]:
-        """Return the models that are configured, have a price or are in `used`; `list_models` asks the endpoint."""
+    def known_models(self, db: sqlite3.Connection) -> list[str]:
+        """Return the models that are configured, have a price or were used; `list_models` asks the endpoint.
+
+        Those of other providers are left out: an endpoint would get the name of the offline model, for example.
+        """
         agents = [agent for agent in self.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
+        used = load_models(db, {agent.model.provider for agent in agents})
         return list(dict.fromkeys([*(agent.model_name for agent in agents), *self.settings.prices, *used]))
 
     async def offered_models(self) -> list[str]:

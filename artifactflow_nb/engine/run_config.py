@@ -92,6 +92,11 @@ class RunConfigBuilder:
         if not isinstance(model, str) or not model.strip():
             raise UsageError(f"model is {brief(model)}; for one run it must be a model's name at the endpoint.")
         own = self._engine.model
+        if isinstance(own, OpenAIModel) and model == OfflineModel.default_model:
+            raise UsageError(
+                f"{model!r} is the model without an endpoint, and this workbench would send the question to "
+                f"{own.endpoint}. Ask in another workbench: af.Workbench(model=af.OfflineModel())."
+            )
         if not isinstance(own, OpenAIModel) and model not in (known := await own.list_models()):
             raise UsageError(f"There is no model {brief(model)}. Known: {', '.join(known)}.")
 

@@ -8,6 +8,7 @@ import asyncio
 import os
 import sqlite3
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import CancelledError
@@ -199,10 +200,12 @@ class RunRecord(SuggestsNames, ABC):
         """Return the reason why the run has no answer, and what to do; empty for a completed run."""
         status = self.status
         if status == WAITING and (pending := self.pending):
-            titles = "; ".join(request.sentence for request in pending)
+            titles, run = "; ".join(request.sentence for request in pending), self._how_to_open()
             if pending[0].kind == QUESTION_KIND:
-                return f'The run waits for your answer: {titles} Answer with run.answer("...") or run.deny().'
-            return f'The run waits for a decision: {titles}. Decide with run.approve("{pending[0].id}") or run.deny().'
+                return f'The run waits for your answer: {titles} Answer with {run}.answer("...") or {run}.deny().'
+            return (
+                f'The run waits for a decision: {titles}. Decide with {run}.approve("{pending[0].id}") or {run}.deny().'
+            )
         if status == FAILED:
             return f"The run failed: {self.error}"
         return {
@@ -356,6 +359,7 @@ class Run(RunRecord):
         self._run_client = RunClient(thread, stored)
         self._display = display
         self._live_displays: list[LiveDisplay] = []
+        self._request_displays: list[LiveDisplay] = []
         self._has_waited = stored.status != RUNNING
 
     def _how_to_open(self) -> str:
@@ -407,7 +411,8 @@ class Run(RunRecord):
                 approved for their hosts in this run; with `conversation` or `always` there or in all runs.
 
         Errors: `UsageError` that lists the open requests if there are several, or for invalid parameters; `NotFound` if
-        none is open; `Conflict` if it was decided before; that decision remains valid.
+        none is open, and for a request of another run; `Conflict` if it was decided before; that decision remains
+        valid.
         """
         return self._decide(request_id, Decision(approved=True, instruction=note, params=params, scope=scope))
 
@@ -433,10 +438,13 @@ class Run(RunRecord):
         return self._decide(request_id, Decision(approved=False, instruction=instruction, replaces_call=True))
 
     def _decide(self, request_id: str | None, decision: Decision) -> Self:
-        controller = self._thread.engine.controller
+        engine = self._thread.engine
 
         async def decide() -> None:
-            await controller.decide(request_id or (await controller.single_request(self.run_id)).id, decision)
+            if request_id is not None:
+                await engine.approvals.require_undecided(request_id, self.run_id)
+            request = request_id or (await engine.controller.single_request(self.run_id)).id
+            await engine.controller.decide(request, decision)
 
         self._thread.call(decide())
         return self
@@ -462,17 +470,23 @@ class Run(RunRecord):
 
         Errors: `TimeoutError`; `RunError` if the workbench is closed during the wait.
         """
-        settled = self._thread.submit(self._settled())
-        try:
-            settled.result(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
-        except CancelledError:
-            raise self._closed() from None
-        except TimeoutError:
-            settled.cancel()
-            raise TimeoutError(f"The run {self.run_id} is {self.status} after {timeout_s} s; it continues.") from None
-        except KeyboardInterrupt:
-            settled.cancel()
-            raise KeyboardInterrupt(STILL_RUNNING) from None  # without the frames of the thread that waited
+        deadline = time.monotonic() + (threading.TIMEOUT_MAX if timeout_s is None else timeout_s)
+        while True:
+            settled = self._thread.submit(self._settled())
+            try:
+                settled.result(min(max(deadline - time.monotonic(), 0), threading.TIMEOUT_MAX))
+            except CancelledError:
+                raise self._closed() from None
+            except TimeoutError:
+                settled.cancel()
+                message = f"The run {self.run_id} is {self.status} after {timeout_s} s; it continues."
+                raise TimeoutError(message) from None
+            except KeyboardInterrupt:
+                settled.cancel()
+                raise KeyboardInterrupt(STILL_RUNNING) from None  # without the frames of the thread that waited
+            if not self._asks_nowhere():
+                break
+            self._show_requests()
         self._finish_wait()
         return self
 
@@ -484,15 +498,15 @@ class Run(RunRecord):
 
         The awaiting cell displays open requests too, since the cell of the run may be far above.
         """
-        settled, is_shown = asyncio.wrap_future(self._thread.submit(self._settled())), False
+        settled = asyncio.wrap_future(self._thread.submit(self._settled()))
         try:
             while not settled.done():
                 await asyncio.wait([settled], timeout=HEARTBEAT_S)
-                if not is_shown and not settled.done() and await self._asks_in_another_cell():
-                    from artifactflow_nb.widgets.pending import PendingView
-
-                    self._display.show(PendingView(self._thread.engine, run_id=self.run_id))
-                    is_shown = True
+                if settled.done() and not settled.cancelled() and self._asks_nowhere():
+                    self._show_requests()
+                    settled = asyncio.wrap_future(self._thread.submit(self._settled()))
+                elif not settled.done() and await self._asks_in_another_cell():
+                    self._show_requests()
         except asyncio.CancelledError:
             raise asyncio.CancelledError(STILL_RUNNING) from None  # a KeyboardInterrupt would end the kernel's loop
         finally:
@@ -505,13 +519,27 @@ class Run(RunRecord):
 
     async def _asks_in_another_cell(self) -> bool:
         """Return whether a waiting request is displayed on a page, but not in the current cell."""
-        if not self._display.is_live or any(display.is_in_current_cell for display in self._live_displays):
+        displays = (*self._live_displays, *self._request_displays)
+        if not self._display.is_live or any(display.is_in_current_cell for display in displays):
             return False
         return bool(self.pending) and await asyncio.wrap_future(self._thread.submit(self._is_on_page()))
 
+    def _asks_nowhere(self) -> bool:
+        """Return whether a request waits that no cell has displayed, although a page may be connected."""
+        from artifactflow_nb.widgets.page.display import is_in_session
+
+        displays = self._live_displays or self._request_displays
+        return not displays and self._display.is_live and is_in_session() and bool(self.pending)
+
+    def _show_requests(self) -> None:
+        """Display the open requests of the run in the current cell."""
+        from artifactflow_nb.widgets.pending import PendingView
+
+        self._request_displays.append(self._display.show(PendingView(self._thread.engine, run_id=self.run_id)))
+
     async def _is_on_page(self) -> bool:
-        """Return whether a page shows the run; called on the engine's loop."""
-        return any([await display.answers_ping() for display in self._live_displays])
+        """Return whether a page shows the run or its requests; called on the engine's loop."""
+        return any([await display.answers_ping() for display in (*self._live_displays, *self._request_displays)])
 
     def _finish_wait(self) -> None:
         """Record that the run has settled, and update its displays by messages of the awaiting cell.

@@ -62,7 +62,7 @@ from artifactflow_nb.store.frames import Frame, RunFilter
 from artifactflow_nb.store.locks import check_not_forked, network_file_system
 from artifactflow_nb.store.metrics import load_forecast
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_full_id, load_unfinished
-from artifactflow_nb.store.storage import load_models, load_newest
+from artifactflow_nb.store.storage import load_newest
 from artifactflow_nb.tools.base import Tool, tool
 from artifactflow_nb.tools.web.tools import SearchProvider
 
@@ -603,7 +603,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
 
     def known_models(self) -> list[str]:
         """List the models that are configured, have a price or were used before; `models` asks the endpoint."""
-        return self._thread.engine.known_models(read_store(self._store, load_models))
+        return read_store(self._store, self._thread.engine.known_models)
 
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
         """Give a tool, created with `af.tool`, to an agent; None for the lead agent."""

@@ -287,7 +287,8 @@ def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
 def _require_undecided(db: sqlite3.Connection, request_id: str, run_id: str | None) -> ApprovalRequest:
     row = _find(db, request_id)
     if run_id is not None and run_id not in {row["run_id"], row["parent_run_id"]}:
-        raise NotFound(f"The run {brief(run_id)} has no request {brief(request_id)}; nothing was decided.")
+        other = f"it is a request of the run {row['run_id']!r}"
+        raise NotFound(f"The run {brief(run_id)} has no request {brief(request_id)}: {other}. Nothing was decided.")
     if row["decision"] is not None:
         advice = " Its run did not continue: run.resume() resumes it." if row["start_lock"] else ""
         decided = (

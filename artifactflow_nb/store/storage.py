@@ -316,7 +316,7 @@ def load_newest(db: sqlite3.Connection, limit: int) -> list[StoredRun]:
     return [load_run(db, row["run_id"]) for row in rows]
 
 
-def load_models(db: sqlite3.Connection) -> list[str]:
-    """Load the names of the models in past requests."""
-    models = "SELECT DISTINCT request_model FROM llm_calls WHERE provider <> ? ORDER BY 1"
-    return [row[0] for row in db.execute(models, (COMPUTED_PROVIDER,))]
+def load_models(db: sqlite3.Connection, providers: Collection[str]) -> list[str]:
+    """Load the names of the models in past requests to some providers."""
+    models = "SELECT DISTINCT provider, request_model FROM llm_calls ORDER BY 2"
+    return [row["request_model"] for row in db.execute(models) if row["provider"] in providers]

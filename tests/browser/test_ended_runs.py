@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from browser.axe import axe_in_both_themes
-from browser.lab import LabPage, LabServer, new_notebook
+from browser.lab import LabPage, LabServer, new_notebook, write_notebook
 from browser.pictures import save_pictures
 from playwright.sync_api import Locator, expect
 
@@ -115,4 +115,37 @@ def test_retry_shows_the_new_run_in_the_place_of_the_failed_one(lab: LabServer, 
     page.run_cell(1)
     page.wait_done(1)
     expect(page.output(1)).to_contain_text("failed 2")
+    assert page.errors == []
+
+
+def of_kernel(name: str) -> str:
+    return (
+        "import artifactflow_nb as af\n"
+        f'wb = af.Workbench(data_dir="store", model=af.ScriptedModel(["The kernel of {name}."] * 9))\n'
+        f'run = wb.ask("Whose kernel is it, {name}?")\nrun'
+    )
+
+
+def test_buttons_are_those_of_the_kernel_of_their_notebook(lab: LabServer, open_page: OpenPage) -> None:
+    """Two notebooks of one page have the same store; each asks again in its own kernel, and in no other one."""
+    ask = "again = wb.ask('And again?')\nagain"
+    (lab.root / "two").mkdir()
+    write_notebook(lab, "two/first.ipynb", [of_kernel("first")])
+    write_notebook(lab, "two/second.ipynb", [of_kernel("second"), ask, ask, ask])
+    page = open_page("two/first.ipynb")
+    page.open()
+    page.run_cell(0)
+    page.wait_saved(0, "The kernel of first.")
+    expect(actions(page, 0)).to_be_visible(timeout=SOON_MS)
+    page.page.evaluate("window.jupyterapp.commands.execute('docmanager:open', { path: 'two/second.ipynb' })")
+    second = page.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    expect(second.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]")).to_be_visible(timeout=SOON_MS)
+    page.page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    bars = second.locator(".af-ended-actions")
+    expect(bars).to_have_count(4, timeout=SOON_MS)
+    for n in range(4):
+        bars.first.get_by_role("button", name="Regenerate").click()
+        chat = second.locator(".af-live.af-chat").nth(n)
+        expect(chat).to_contain_text("2 / 2", timeout=SOON_MS)
+        expect(chat).to_contain_text("The kernel of second.", timeout=SOON_MS)
     assert page.errors == []

@@ -39,6 +39,19 @@ def test_chosen_model_applies_to_one_run(tmp_path: Path) -> None:
         assert "larger" in wb.known_models()
 
 
+def test_offline_model_of_earlier_runs_is_never_a_name_for_an_endpoint(tmp_path: Path) -> None:
+    """An endpoint gets no question for which the offline model is chosen, and its name is not among the choices."""
+    where = {"data_dir": tmp_path / "data", "interactive": False}
+    with af.Workbench(**where) as wb:
+        wb.ask("What is a tuple?").wait(20)
+        assert wb.known_models() == ["offline-extractive"]
+    with ChatServer([]) as server, af.Workbench(model="usual", base_url=server.base_url, **where) as wb:
+        assert "offline-extractive" not in wb.known_models()
+        with pytest.raises(af.errors.UsageError, match="send the question to http://.*Ask in another workbench"):
+            wb.ask("What is a tuple?", model="offline-extractive")
+        assert server.requests == []
+
+
 def test_agent_with_its_own_model_ignores_the_chosen_one(tmp_path: Path) -> None:
     """The chosen model replaces only the configured model."""
     answers = [Answer(delegate("search_agent", "Search.")), Answer("Found."), Answer("Done.")]

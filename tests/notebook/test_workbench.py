@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,18 @@ def test_invalid_decisions_are_errors(workbench: Any) -> None:
         run.approve()
 
 
+def test_run_does_not_decide_a_request_of_another_run(workbench: Any) -> None:
+    replies = [report("a", "a"), report("b", "b"), "Two."]
+    wb = workbench(replies, approvals={"create_artifact": "ask"}, interactive=False)
+    first, second = (wb.ask(question).wait(10) for question in ("One?", "Two?"))
+    (request,) = second.pending
+    for decide in (first.approve, partial(first.deny, "No."), partial(first.instruct, "No.")):
+        with pytest.raises(af.errors.NotFound, match=f"it is a request of the run '{second.run_id}'. Nothing was"):
+            decide(request.id)
+    assert [len(run.pending) for run in (first, second)] == [1, 1]
+    assert second.approve(request.id).wait(10).status == "completed"
+
+
 def test_response_of_a_cancelled_run_has_the_partial_text(workbench: Any) -> None:
     """The response is empty; the text so far is in `partial`, and in the error of `raise_for_status`."""
     wb = workbench(model=ScriptedModel(["Slowly. " * 200], delay_s=0.02))
@@ -143,7 +156,7 @@ def test_response_without_an_answer_is_an_empty_text_with_the_reason(workbench: 
         "NoAnswer('The run was deleted from the store.')",
     ]
     request = waiting.pending[0]
-    assert f'Decide with run.approve("{request.id}")' in texts[3].reason
+    assert f'.approve("{request.id}")' in texts[3].reason
     assert request.sentence in visible_text(texts[3]._repr_html_())
     assert pickle.loads(pickle.dumps(texts[1])).reason == texts[1].reason  # noqa: S301 - our own bytes
     assert runs[0].raise_for_status() is runs[0]

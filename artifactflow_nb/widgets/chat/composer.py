@@ -19,7 +19,6 @@ from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.formats.sections import title_from_path
 from artifactflow_nb.sources.rows import SCHEME, main_sections, sources_in_scope
-from artifactflow_nb.store.storage import load_models
 from artifactflow_nb.widgets.forms.form import Field
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
@@ -112,7 +111,7 @@ class Composer:
         first = model or engine.lead.model_name
         models = [first]
         if not is_served and spec is not None:
-            known = engine.known_models(await engine.database.read(load_models))
+            known = await engine.database.read(engine.known_models)
             models = list(dict.fromkeys([first, *known, *await engine.offered_models()]))
         depths = DEPTHS if spec is not None and spec.depths else ()
         examples = await cls.load_examples(engine)

@@ -3,8 +3,8 @@
  * that takes the place of the output, retry a failed run in its place, and open a table as a frame. Uses tree.js, field.js
  * and effects.js.
  *
- * An ended run has no live view. One widget for the whole page finds the outputs by their class, `af-of-<run id>`; the
- * kernel tells which of the runs it knows.
+ * An ended run has no live view. One widget for the notebook finds the outputs by their class, `af-of-<run id>`; the kernel
+ * tells which of the runs it knows. Outputs of other notebooks of the page are left to their kernels.
  */
 
 const ENDED_RUN = /(?:^| )af-of-(\S+)/;
@@ -55,6 +55,7 @@ class EndedRuns {
     if (this.session?.isDisposed || (this.session && !this.session.session?.kernel)) return this.close(); // the notebook was closed
     const unknown = new Set();
     for (const output of this.outputs) {
+      if (!isInNotebook(this.model, output)) continue;
       const id = ENDED_RUN.exec(output.className)?.[1] ?? "";
       const status = this.statuses.get(id);
       if (status === undefined) unknown.add(id);
@@ -137,6 +138,8 @@ class EndedRuns {
     clearInterval(this.timer);
     this.model.off("msg:custom", this.onMessage);
     this.model.off("comm_live_update", this.onClose);
-    for (const added of [...document.querySelectorAll(".af-ended-actions, .af-open-table")]) added.remove();
+    for (const added of [...document.querySelectorAll(".af-ended-actions, .af-open-table")]) {
+      if (isInNotebook(this.model, added)) added.remove();
+    }
   }
 }

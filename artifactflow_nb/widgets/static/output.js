@@ -31,6 +31,20 @@ function writeOutput(model, host, data) {
   return output !== null;
 }
 
+/**
+ * True for an element in the notebook of a widget: a page of JupyterLab may show several notebooks, each with a kernel. The
+ * tab of a notebook names its path in a line of its title; a page without tabs has one notebook.
+ * @param {any} model the widget's model @param {Element} node
+ */
+function isInNotebook(model, node) {
+  const path = model.widget_manager?.context?.path;
+  const notebook = node.closest(".jp-NotebookPanel");
+  if (!path || !notebook) return true;
+  const tab = /** @type {HTMLElement | null} */ (document.querySelector(`.lm-TabBar-tab[data-id="${CSS.escape(notebook.id)}"]`));
+  if (!tab) return document.querySelectorAll(".jp-NotebookPanel").length === 1;
+  return tab.title.split("\n").some((line) => ` ${line}`.endsWith(` ${path}`));
+}
+
 /** Number of the saved output in the page. @param {Element} host @returns {number} */
 function outputNumber(host) {
   return Number(/ af-output-(\d+)/.exec(host.className)?.[1] ?? 0);
