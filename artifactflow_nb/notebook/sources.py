@@ -152,11 +152,11 @@ class OpenSources(OpenStore):
         return result
 
     def search_df(self, query: str, *, limit: int = 20) -> SearchFrame:
-        """Search the sources as an agent would, and show the score of each stage; an agent sees the first 5 rows.
+        """Search the sources as an agent would, and show the scores; an agent sees the first 5 rows.
 
-        Columns: `rank`, `title`, `snippet` (as an agent sees it), `score` (of the ranking; higher is better), `bm25`
-        and `bm25_rank` (of the full-text index, which selects the candidates), `similarity` (of vectors, if they are
-        used; `rank` then combines both), `address`. Scores are comparable within one search only.
+        Columns: `rank`, `title`, `snippet` (as an agent sees it), `score` (of the full-text index, bm25; higher is
+        better), `similarity` (of vectors, if they are used; `rank` then combines both), `address`. Scores are
+        comparable within one search only.
 
         Errors: `UsageError` for an empty query or an invalid limit.
         """

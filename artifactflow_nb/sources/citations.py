@@ -13,16 +13,14 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.core.text.format import clip_words, width
+from artifactflow_nb.core.text.format import clip_words, count, width
 from artifactflow_nb.core.text.markdown import safe_markdown_line
-from artifactflow_nb.sources.retrieval.mentions import is_mention_term, mention_term
 from artifactflow_nb.sources.retrieval.scoring import WordCounts
 from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace, split_sentences
 from artifactflow_nb.sources.retrieval.terms import index_term
 
 _HIT = re.compile(r"^\d+\. (.*)\n   Address: (\S+)\n   Snippet: ?(.*)$", re.MULTILINE)
-_COUNTED = re.compile(r"^Words in the (\d+) passages searched: (.*)$", re.MULTILINE)
-_IN_QUOTATION_MARKS = "; in quotation marks: "
+_COUNTED = re.compile(r"^Words in the ([\d,]+) passages? searched: (.*)$", re.MULTILINE)
 _WORD_COUNT = re.compile(r"‘([^’]*)’ in (\d+)")
 _SOURCE = re.compile(r'<source address="([^"]*)" (?:error="([^"]*)"/>|title="([^"]*)" characters="(\d+)">\n)')
 _QUOTED = re.compile(r"^\d+\. (.*)\n   Address: (\S+)\n((?:   > .*\n?)+)", re.MULTILINE)
@@ -88,19 +86,9 @@ def read_hits(text: str) -> list[SearchHit]:
 
 
 def write_counts(spelled: Mapping[str, str], counts: WordCounts) -> str:
-    """Format the number of passages with each word, as spelled in the question, on one line, including zeros.
-
-    Passages with a word in quotation marks (see `mention_term`) are listed after the others, if there are any.
-    """
-    words, mentions = [], []
-    for term, n in counts.counts.items():
-        word = spelled.get(term, term)
-        if not is_mention_term(term):
-            words.append(f"‘{word}’ in {n}")
-        elif n:
-            mentions.append(f"‘{word[1:-1]}’ in {n}")
-    line = f"Words in the {counts.n_passages} passages searched: {', '.join(words)}"
-    return f"{line}{_IN_QUOTATION_MARKS}{', '.join(mentions)}" if mentions else line
+    """Format the number of passages with each word, as spelled in the question, on one line, including zeros."""
+    words = ", ".join(f"‘{spelled.get(term, term)}’ in {n}" for term, n in counts.counts.items())
+    return f"Words in the {count(counts.n_passages, 'passage')} searched: {words}"
 
 
 def read_counts(text: str) -> WordCounts | None:
@@ -108,10 +96,8 @@ def read_counts(text: str) -> WordCounts | None:
     merged: dict[str, int] = {}
     n_passages = 0
     for n, words in _COUNTED.findall(text):
-        n_passages = max(n_passages, int(n))
-        plain, _, mentions = words.partition(_IN_QUOTATION_MARKS)
-        merged.update({index_term(word): int(count) for word, count in _WORD_COUNT.findall(plain)})
-        merged.update({mention_term(word): int(count) for word, count in _WORD_COUNT.findall(mentions)})
+        n_passages = max(n_passages, int(n.replace(",", "")))
+        merged.update({index_term(word): int(number) for word, number in _WORD_COUNT.findall(words)})
     return WordCounts(n_passages, merged) if n_passages else None
 
 

@@ -1,7 +1,6 @@
-"""The full-text index: sections stored verbatim, and their passages as terms in SQLite FTS5.
+"""The full-text index: sections stored verbatim, and their passages in SQLite FTS5.
 
-FTS5 finds and counts candidates. The terms come from `retrieval.terms`, so FTS5 only splits them at spaces.
-`retrieval.scoring` ranks the candidates, and later also the sentences. The passages of a source are numbered without
+FTS5 splits the passages into words, stems them and ranks them (bm25). The passages of a source are numbered without
 gaps, so a search of some sources covers a few ranges of numbers.
 """
 
@@ -13,13 +12,10 @@ from typing import NamedTuple
 
 from artifactflow_nb.sources.formats.sections import ExtractedDocument
 from artifactflow_nb.sources.retrieval.passages import split_passages
-from artifactflow_nb.sources.retrieval.scoring import PassageTerms, Scorer, WordCounts
-from artifactflow_nb.sources.retrieval.terms import Query, join_terms, split_terms, title_terms
+from artifactflow_nb.sources.retrieval.scoring import WordCounts
+from artifactflow_nb.sources.retrieval.terms import Query, fold, indexed_text
 
 _CANDIDATES = 150
-_SECOND_PASSAGE_WEIGHT = 0.15  # share of a section's second passage in its rank
-_MAX_OCCURRENCES = 8_000  # occurrences of the words that select candidates; the commonest words are dropped first
-_MIN_WORDS = 2
 _LAST = 2**62
 
 PassageRanges = Sequence[tuple[int, int]]
@@ -49,8 +45,8 @@ WHERE passage_words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank, rowid LIMIT
 _READ = """
 SELECT p.passage_id, p.section_id, p.start, s.source_id, s.anchor, s.title AS section_title,
        sources.title AS source_title, length(s.text) AS n_chars,
-       substr(s.text, p.start + 1, p.end - p.start) AS passage, w.title, w.heading, w.body
-FROM passages AS p JOIN passage_words AS w ON w.rowid = p.passage_id JOIN sections AS s USING (section_id)
+       substr(s.text, p.start + 1, p.end - p.start) AS passage
+FROM passages AS p JOIN sections AS s USING (section_id)
 JOIN sources USING (source_id) WHERE p.passage_id IN (SELECT value FROM json_each(?))
 """
 
@@ -61,7 +57,7 @@ _INSERT_SECTION = (
 
 
 class PreparedPassage(NamedTuple):
-    """A passage with its terms, ready to be stored."""
+    """A passage with the texts that FTS5 indexes, ready to be stored."""
 
     start: int
     end: int
@@ -86,9 +82,8 @@ class IndexHit:
 
     Attributes:
         passage: The verbatim text of its best passage.
-        score: Higher is better; comparable within one search only.
-        bm25: The score that FTS5 gave this passage for the rarest words of the query; higher is better.
-        bm25_rank: The passage's rank by that score, from 1.
+        score: The score that FTS5 gave this passage (bm25); higher is better, comparable within one search only. None
+            if a vector found it.
         similarity: The cosine of the angle between the vectors of query and passage; None if it was not compared.
     """
 
@@ -97,23 +92,20 @@ class IndexHit:
     title: str
     source_title: str
     passage: str
-    score: float
+    score: float | None
     passage_id: int
-    bm25: float | None
-    bm25_rank: int | None
     similarity: float | None = None
 
 
 def prepare(document: ExtractedDocument) -> list[PreparedSection]:
-    """Split a document into passages and terms: the slow part of indexing, which needs no database."""
-    document_terms = split_terms(document.title)
+    """Split a document into passages: the slow part of indexing, which needs no database."""
     sections = []
     for section in document.sections:
-        title = " ".join([*title_terms(section.anchor), *title_terms(section.title)])
+        title = indexed_text(f"{section.anchor} {section.title}")
         passages = []
         for p in split_passages(section.text):
-            heading = " ".join([*document_terms, *title_terms(p.heading)])
-            body = join_terms(section.text[p.start : p.end])
+            heading = indexed_text(f"{document.title} {p.heading}")
+            body = indexed_text(section.text[p.start : p.end])
             passages.append(PreparedPassage(p.start, p.end, title, heading, body))
         sections.append(PreparedSection(section.anchor, section.title, section.text, tuple(passages)))
     return sections
@@ -173,15 +165,12 @@ def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> Passa
 
 
 def count(connection: sqlite3.Connection, query: Query, ranges_in_scope: PassageRanges) -> WordCounts:
-    """Count the passages with each term of a query, and with each synonym and phrase that occurs."""
+    """Count the passages with each term of a query."""
     n_passages = (
         "SELECT ifnull(sum(last_passage - first_passage + 1), 0) FROM sources WHERE first_passage BETWEEN ? AND ?"
     )
     total = sum(_number(connection, n_passages, *part) for part in ranges_in_scope)
-    counts = {term: _count(connection, term, ranges_in_scope) for term in (*query.terms, *query.hints)}
-    for words in (*query.synonyms, *(f"{a} {b}" for a, b in query.phrases)):
-        if n := _count(connection, words, ranges_in_scope):
-            counts[words] = n
+    counts = {term: _count(connection, query.spellings[term], ranges_in_scope) for term in query.terms}
     return WordCounts(total, counts)
 
 
@@ -197,34 +186,30 @@ def _number(connection: sqlite3.Connection, query: str, *parameters: str | int) 
 
 
 def _quote(words: str) -> str:
-    return '"' + words.replace('"', '""') + '"'
+    return f'"{fold(words)}"'
 
 
 def find(connection: sqlite3.Connection, query: Query, limit: int, ranges_in_scope: PassageRanges) -> list[IndexHit]:
     """Find the best sections, best first; of sections with the same passage, only the shortest is returned."""
-    scorer = Scorer(query, count(connection, query, ranges_in_scope))
-    by_body: dict[str, sqlite3.Row] = {}
-    candidates, first_scores = _candidates(connection, scorer, ranges_in_scope)
-    ranks = {passage_id: rank for rank, passage_id in enumerate(first_scores, 1)}
-    for row in candidates:
-        other = by_body.get(row["body"])
-        if other is None or row["n_chars"] < other["n_chars"]:
-            by_body[row["body"]] = row
-    ranked: list[tuple[float, sqlite3.Row]] = []
-    for row in by_body.values():
-        terms = PassageTerms(row["title"].split(), row["heading"].split(), row["body"].split())
-        ranked.append((scorer.rank(terms), row))
-    ranked.sort(key=lambda pair: -pair[0])
-    by_section: dict[int, list[tuple[float, sqlite3.Row]]] = {}
-    for score, row in ranked:
-        by_section.setdefault(row["section_id"], []).append((score, row))
-    hits = []
-    for (best, row), *others in by_section.values():
-        score = best + _SECOND_PASSAGE_WEIGHT * sum(second for second, _ in others[:1])
-        names = row["source_id"], row["anchor"], row["section_title"], row["source_title"]
+    match = " OR ".join(map(_quote, query.spellings.values()))
+    if not match:
+        return []
+    best = sorted(
+        tuple(row) for part in ranges_in_scope for row in connection.execute(_BEST, (match, *part, _CANDIDATES))
+    )
+    scores = {passage_id: -rank for rank, passage_id in best[:_CANDIDATES]}
+    rows = {row["passage_id"]: row for row in connection.execute(_READ, (json.dumps(list(scores)),))}
+    by_text: dict[str, sqlite3.Row] = {}
+    for row in (rows[passage_id] for passage_id in scores):
+        other = by_text.setdefault(row["passage"], row)
+        if row["n_chars"] < other["n_chars"]:
+            by_text[row["passage"]] = row
+    by_section: dict[int, IndexHit] = {}
+    for row in by_text.values():
+        names = row["source_id"], row["anchor"], row["section_title"], row["source_title"], row["passage"]
         number = row["passage_id"]
-        hits.append(IndexHit(*names, row["passage"], score, number, first_scores[number], ranks[number]))
-    return sorted(hits, key=lambda hit: (-hit.score, hit.source_id, hit.anchor))[:limit]
+        by_section.setdefault(row["section_id"], IndexHit(*names, scores[number], number))
+    return list(by_section.values())[:limit]
 
 
 def sections_of(connection: sqlite3.Connection, passages: Sequence[tuple[int, float]]) -> list[IndexHit]:
@@ -235,32 +220,5 @@ def sections_of(connection: sqlite3.Connection, passages: Sequence[tuple[int, fl
     for number, similarity in passages:
         if (row := by_number.get(number)) is not None:
             names = row["source_id"], row["anchor"], row["section_title"], row["source_title"], row["passage"]
-            hits.setdefault(row["section_id"], IndexHit(*names, 0.0, number, None, None, similarity))
+            hits.setdefault(row["section_id"], IndexHit(*names, None, number, similarity))
     return list(hits.values())
-
-
-def _candidates(
-    connection: sqlite3.Connection, scorer: Scorer, within: PassageRanges
-) -> tuple[list[sqlite3.Row], dict[int, float]]:
-    """Return the best passages by FTS5 for the rarest words of the query, best first, and their scores.
-
-    bm25 takes half a microsecond for each passage with one of the words, and a word that occurs in every second passage
-    hardly distinguishes passages, so the most common words are omitted. `find` ranks the candidates by all words.
-    """
-    query, counts = scorer.query, scorer.counts.counts
-    searched = (*query.terms, *query.synonyms, *(f"{a} {b}" for a, b in query.phrases))
-    present = dict.fromkeys(words for words in searched if counts.get(words))
-    selected: set[str] = set()
-    n_occurrences = 0
-    for words in sorted(present, key=lambda words: counts[words]):
-        n_occurrences += counts[words]
-        if n_occurrences > _MAX_OCCURRENCES and len(selected) >= _MIN_WORDS:
-            break
-        selected.add(words)
-    if not selected:
-        return [], {}
-    match = " OR ".join(_quote(words) for words in present if words in selected)
-    best = [tuple(row) for limits in within for row in connection.execute(_BEST, (match, *limits, _CANDIDATES))]
-    scores = {passage_id: -rank for rank, passage_id in sorted(best)[:_CANDIDATES]}
-    rows = {row["passage_id"]: row for row in connection.execute(_READ, (json.dumps(list(scores)),))}
-    return [rows[passage_id] for passage_id in scores], scores

@@ -204,8 +204,6 @@ class SourceManager:
                 hit.passage,
                 hit.score,
                 hit.passage_id,
-                hit.bm25,
-                hit.bm25_rank,
                 hit.similarity,
             )
             for hit in hits

@@ -23,7 +23,7 @@ from artifactflow_nb.sources.formats.sections import (
 )
 from artifactflow_nb.sources.scanner import FoundFile, printable_path, stat_file
 
-INDEX_VERSION = 7  # increased when sections or terms are made differently, so that all files are indexed again
+INDEX_VERSION = 8  # increased when sections or terms are made differently, so that all files are indexed again
 
 _UNSETTLED_NS = 2_000_000_000
 _BATCH_FILES, _BATCH_BYTES = 32, 256 * 1024  # of one transaction: 20 to 40 ms of the store's only writer

@@ -133,20 +133,17 @@ class SectionHit:
         address: Address of the section.
         title: Title of the section and of its source.
         snippet: Best passage, verbatim.
-        score: The score of the ranking; higher is better, comparable within one search only.
+        score: The score of its best passage in the full-text index (bm25); higher is better, comparable within one
+            search only. None if a vector found the section.
         passage_id: The number of the passage.
-        bm25: The passage's score in the full-text index, which selected the candidates; None if a vector did.
-        bm25_rank: The passage's rank among the candidates by that score, from 1.
         similarity: Cosine similarity of the vectors of query and passage, at most 1; None if vectors are not used.
     """
 
     address: str
     title: str
     snippet: str
-    score: float
+    score: float | None
     passage_id: int = 0
-    bm25: float | None = None
-    bm25_rank: int | None = None
     similarity: float | None = None
 
 

@@ -234,7 +234,7 @@ CREATE TABLE passages (
 );
 CREATE INDEX passages_by_section ON passages (section_id);
 CREATE VIRTUAL TABLE passage_words USING fts5 (
-    title, heading, body, tokenize = "unicode61 remove_diacritics 0 tokenchars '_.,=<>!:@*/-'"
+    title, heading, body, tokenize = "porter unicode61 tokenchars '_'"
 );
 CREATE TABLE passage_vectors (
     passage_id INTEGER PRIMARY KEY REFERENCES passages ON DELETE CASCADE,

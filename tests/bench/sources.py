@@ -1,7 +1,7 @@
 """The cost of a folder of 10,000 files: indexing, checking for changes, and searching.
 
 Indexing is compared with handing the same texts to a bare FTS5 table, looking through with asking the system for the
-size and time of each file. A search is the whole call: counting, finding, ranking, and the look at the found files.
+size and time of each file. A search is the whole call: finding, ranking, and the look at the found files.
 """
 
 import gc

@@ -38,11 +38,10 @@ def test_search_df_shows_the_results_of_an_agent(notes: Path, tmp_path: Path) ->
         [hit.title, hit.snippet, hit.address] for hit in seen
     ]
     assert list(frame["address"]) == ["local:notes/zones.md#zones", "local:notes/gases.md#gases"]
-    assert list(frame.columns) == ["rank", "title", "snippet", "score", "bm25", "bm25_rank", "similarity", "address"]
+    assert list(frame.columns) == ["rank", "title", "snippet", "score", "similarity", "address"]
     assert list(frame["rank"]) == [1, 2]
     assert frame["score"].is_monotonic_decreasing
-    assert frame["bm25"].gt(0).all()
-    assert list(frame["bm25_rank"]) == [1, 2]
+    assert frame["score"].gt(0).all()
 
 
 def test_search_df_has_the_present_text_of_files(notes: Path, tmp_path: Path) -> None:

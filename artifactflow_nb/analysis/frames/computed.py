@@ -138,8 +138,6 @@ _DTYPES = {
     "title": TEXT,
     "snippet": TEXT,
     "score": FLOAT,
-    "bm25": FLOAT,
-    "bm25_rank": INT,
     "similarity": FLOAT,
     "address": TEXT,
 }
@@ -150,7 +148,7 @@ def search_frame(hits: Sequence[SectionHit], snippets: Sequence[str]) -> SearchF
     import pandas as pd
 
     rows = [
-        (rank, hit.title, snippet, hit.score, hit.bm25, hit.bm25_rank, hit.similarity, hit.address)
+        (rank, hit.title, snippet, hit.score, hit.similarity, hit.address)
         for rank, (hit, snippet) in enumerate(zip(hits, snippets, strict=True), 1)
     ]
     return pd.DataFrame(rows, columns=list(_DTYPES)).astype(_DTYPES)

@@ -56,26 +56,6 @@ _STOP = (
 )
 _SPLIT = re.compile(f"(?P<content>{'|'.join(sorted(_CONTENT_WORDS.split(), key=len, reverse=True))})|(?P<stop>{_STOP})")
 
-# Words of questions and words that fit any subject: they rank lower in search, like the English ones in `stopwords.py`.
-WEAK_PAIRS = frozenset(
-    """
-意思 含义 定义 方法 办法 方式 步骤 问题 情况 内容 说明 介绍 解释 区别 不同 作用 用途 要求 规定 时间 时长 地方 原因
-部分 方面 东西 事情 处理 进行 使用 具体 相关 有关 主要 重要 必须 最多 最少 至少 一般 通常 目的 怎么 可能
-情形 含義 定義 辦法 步驟
-問題 情況 內容 說明 介紹 解釋 區別 規定 時間 時長 東西 處理 進行 具體 相關 有關 必須
-""".split()  # noqa: SIM905 - a list of words reads best as a text
-)
-
-# Everyday near-synonyms in groups, like the English ones in `stopwords.py`.
-_SYNONYMS = """
-密码|口令 接口|api 价格|价钱|费用 丢失|遗失 删除|移除|清除 修改|更改|变更 开始|启动|开启
-结束|终止|停止 检查|核对|核查 批准|审批|同意 保修|质保 更换|替换 购买|采购 损坏|破损 付款|支付
-员工|职工|职员 允许|准许 禁止|严禁|不得 提交|上交|递交 保存|存放|储存 失败|故障|出错 客人|来宾|访客
-座位|工位 密碼|口令 價格|價錢|費用 遺失|丟失 刪除|移除|清除 開始|啟動 檢查|核對 更換|替換 購買|採購
-損壞|破損 員工|職員
-"""
-SYNONYM_PAIRS = tuple(tuple(group.split("|")) for group in _SYNONYMS.split())
-
 _ENGLISH_WORD = re.compile(r"[A-Za-z]+")
 
 # English function words that are never the subject of a question; `None` and `not` are missing because they may be.

@@ -12,7 +12,7 @@ from artifactflow_nb.sources.citations import SourceDocument
 from artifactflow_nb.sources.retrieval.passages import Passage, TextBlock, split_blocks, split_passages
 from artifactflow_nb.sources.retrieval.scoring import PassageTerms
 from artifactflow_nb.sources.retrieval.sentences import Sentence, sentences_in_blocks
-from artifactflow_nb.sources.retrieval.terms import split_terms, title_terms
+from artifactflow_nb.sources.retrieval.terms import split_terms
 
 # --- the worth of a sentence -----------------------------------------------------------------------------------------
 
@@ -173,13 +173,13 @@ class ParsedDocument:
 def parse_document(source: SourceDocument) -> ParsedDocument:
     """Parse a document once for the ranking and for quotes."""
     context, _, own_title = source.title.rpartition(": ")
-    anchor, title = tuple(title_terms(source.address.partition("#")[2])), tuple(title_terms(own_title))
+    anchor, title = tuple(split_terms(source.address.partition("#")[2])), tuple(split_terms(own_title))
     blocks = split_blocks(source.text)
     passages = tuple(split_passages(source.text, blocks))
     words = tuple(
         PassageTerms(
             (*anchor, *title),
-            (*split_terms(context), *title_terms(passage.heading)),
+            (*split_terms(context), *split_terms(passage.heading)),
             tuple(split_terms(source.text[passage.start : passage.end])),
         )
         for passage in passages

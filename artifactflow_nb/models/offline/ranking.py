@@ -24,7 +24,6 @@ from artifactflow_nb.models.offline.documents import (
     worth,
 )
 from artifactflow_nb.sources.citations import SourceDocument, SourceQuotes
-from artifactflow_nb.sources.retrieval.mentions import is_mention_term
 from artifactflow_nb.sources.retrieval.scoring import Scorer, WordCounts, count_words
 from artifactflow_nb.sources.retrieval.sentences import Sentence
 from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS
@@ -109,13 +108,12 @@ def missing_words(query: Query, counts: WordCounts | None, quotes: Sequence[Sour
     if counts is None or not quotes:
         return ()
     present = {term for entry in quotes for text in (entry.title, *entry.sentences) for term in split_terms(text)}
-    present |= {query.synonyms[term] for term in present & query.synonyms.keys()}
     rarities = {term: counts.rarity(term) for term in query.terms if counts.counts.get(term)}
     rarest = {term for term, rarity in rarities.items() if rarity == max(rarities.values())}
     words = set(query.names) | (rarest if counts.n_passages >= _MANY_PASSAGES else set())
     words |= query.terms.keys() - rarities.keys() if Scorer(query, counts).known_names else set()
     missing = [term for term, weight in query.terms.items() if weight >= 1 and term in words - present]
-    return tuple(dict.fromkeys(query.spellings[term] for term in missing if term.isascii() and term[0] != "="))
+    return tuple(dict.fromkeys(query.spellings[term] for term in missing if term.isascii()))
 
 
 def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
@@ -188,11 +186,10 @@ def related_words(scorer: Scorer, documents: Iterable[ParsedDocument]) -> dict[s
     """
     single: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
-    wanted = [term for term, share in scorer.query.terms.items() if share >= 1 and not is_mention_term(term)]
+    wanted = [term for term, share in scorer.query.terms.items() if share >= 1]
     for document in documents:
         for placed in document.placed_sentences:
-            terms = {term for term in placed.terms if len(term) >= _MIN_LETTERS and not is_mention_term(term)}
-            terms -= STOP_WORDS
+            terms = {term for term in placed.terms if len(term) >= _MIN_LETTERS} - STOP_WORDS
             single.update(terms)
             pairs.update((term, other) for term in wanted if term in terms for other in terms if other != term)
     related: dict[str, float] = {}

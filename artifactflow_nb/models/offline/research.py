@@ -3,7 +3,7 @@
 ::
 
     coordinator   plan, search job -> reading job -> report -> answer
-    searcher      query -> second query if the first found little -> list of addresses
+    searcher      a query for each part of the question -> list of addresses
     reader        fetch -> quotes
 
 Each step is attempted once. A failed or denied step is reported and skipped, so every run ends.
@@ -12,6 +12,7 @@ Each step is attempted once. A failed or denied step is reported and skipped, so
 from itertools import zip_longest
 
 from artifactflow_nb.core.messages import ToolCall
+from artifactflow_nb.core.text.format import count
 from artifactflow_nb.models.offline.phrases import phrases_for
 from artifactflow_nb.models.offline.questions import is_follow_up, quotes_for_parts, split_question
 from artifactflow_nb.models.offline.ranking import MAX_SENTENCES, best_quotes, missing_words
@@ -51,7 +52,6 @@ _SEARCHER, _READER = "search_agent", "crawl_agent"
 _PLAN = "task_plan"
 _NOTHING = "None of the sources read answers the question."
 _RESULTS_PER_QUERY = 8
-_FEW_HITS, _MAX_QUERIES = 2, 2
 
 # --- the coordinator -------------------------------------------------------------------------------------------------
 
@@ -142,8 +142,9 @@ def look_up(turn: Turn) -> Reply:
             return reply
     addresses = find_addresses(turn.context.instruction) or [hit.address for hit in _hits(turn)]
     if "web_fetch" in turn.tools and not turn.calls_of("web_fetch") and addresses:
-        params = {"urls": addresses[:MAX_SOURCES], "focus": turn.question}
-        return call_tool("web_fetch", params, f"Reading {min(len(addresses), MAX_SOURCES)} sources.")
+        urls = addresses[:MAX_SOURCES]
+        params = {"urls": urls, "focus": turn.question}
+        return call_tool("web_fetch", params, f"Reading {count(len(urls), 'source')}.")
     if not addresses:
         return Reply(f"{_NOTHING} The instruction names no address to read.")
     documents, quotes = read_documents(turn.texts_of("web_fetch")), find_quotes(turn)
@@ -157,9 +158,9 @@ def look_up(turn: Turn) -> Reply:
 
 
 def _search(turn: Turn) -> Reply | None:
-    """Return the next query or the list of addresses; None if the agent can read the sources that it found."""
-    searches, can_search = turn.calls_of("web_search"), "web_search" in turn.tools
-    if can_search and not searches:
+    """Return the queries or the list of addresses; None if the agent can read the sources that it found."""
+    searches = turn.calls_of("web_search")
+    if "web_search" in turn.tools and not searches:
         earlier = content_words(turn.earlier_question)
         parts = [content_words(part) for part in split_question(turn.question)]
         if not all(parts) or any(map(is_follow_up, parts)):
@@ -168,12 +169,6 @@ def _search(turn: Turn) -> Reply | None:
         calls = [ToolCall("web_search", {"query": query, "max_results": _RESULTS_PER_QUERY}) for query in queries]
         return Reply(f"Searching the sources for: {turn.question}", tuple(calls))
     hits = _hits(turn)
-    # The stems of the question and the parts of its names match more than the first query.
-    looser = " ".join(parse_query(f"{turn.question} {turn.context.earlier_question}").terms)
-    has_few = len(hits) < _FEW_HITS and len(searches) < _MAX_QUERIES and not any(entry.error for entry in searches)
-    if can_search and has_few and looser and looser != searches[0].params.get("query"):
-        params = {"query": looser, "max_results": _RESULTS_PER_QUERY}
-        return call_tool("web_search", params, "The first query gave little; trying other words.")
     if hits and "web_fetch" in turn.tools:
         return None
     counts = read_counts(turn.texts_of("web_search"))

@@ -13,17 +13,13 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import TypeVar
 
-from artifactflow_nb.sources.retrieval.mentions import is_mention_term
-from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS
 from artifactflow_nb.sources.retrieval.terms import Query, word_count
 
 _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
 _MIN_PASSAGES = 60  # rarity says little in fewer passages: they are counted as this many
-_SYNONYM_WEIGHT = 0.65  # share of the weight of a term
 _NAME = 2.0  # an everyday word may be said in another way, a name is not
 _ABSENT = 0.3  # share of a word that no passage has, beside a name that some have
-_DOTTED_NAME = 2.0  # share of a name such as `list.sort` in a question; other names of code have the same
 _TITLE, _HEADING, _PHRASE, _TITLE_PHRASE, _PRECISION = 0.8, 1.5, 0.6, 2.0, 0.3
 
 
@@ -43,8 +39,6 @@ class WordCounts:
         """Return the inverse document frequency: 0 for a word of every passage, the maximum for a word of none."""
         n = max(self.n_passages, _MIN_PASSAGES)
         count = min(self.counts.get(term, 0), n)
-        if not count and is_mention_term(term):  # a source without quoted words may still be about this one
-            return 0.0
         return math.log(1 + (n - count + 0.5) / (count + 0.5))
 
     @property
@@ -70,13 +64,12 @@ class PassageTerms:
 
 def count_words(query: Query, texts: Iterable[PassageTerms]) -> WordCounts:
     """Count the words of a query in passages that are not in an index."""
-    terms = {**query.terms, **query.hints, **query.synonyms}
-    counts: Counter[str] = Counter(dict.fromkeys(terms, 0))
+    counts: Counter[str] = Counter(dict.fromkeys(query.terms, 0))
     n = 0
     for words in texts:
         n += 1
         present = words.all_terms
-        counts.update(term for term in terms if term in present)
+        counts.update(term for term in query.terms if term in present)
         counts.update(f"{a} {b}" for a, b in query.phrases if are_adjacent(words.body, a, b))
     return WordCounts(n, counts)
 
@@ -100,44 +93,31 @@ class Scorer:
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """The weight of each term, hint and synonym: its share of the question, times its rarity; more if unknown."""
-        shares = {**self.query.hints, **self._shares}
-        weights = {
+        """The weight of each term: its share of the question, times its rarity; more if unknown."""
+        return {
             term: share * self.counts.rarity(term) * self._unknown_words.get(term, 1.0)
-            for term, share in shares.items()
+            for term, share in self.query.terms.items()
         }
-        for other, term in self.query.synonyms.items():
-            rarity = min(self.counts.rarity(other), self.counts.rarity(term), self.counts.rarest)
-            weights[other] = _SYNONYM_WEIGHT * self._shares[term] * rarity
-        return weights
 
     @cached_property
     def total_weight(self) -> float:
-        """The weight of all terms of the question, hints apart; never 0."""
-        return sum(self.weights[term] for term in self.query.terms) or 1.0
+        """The weight of all terms of the question; never 0."""
+        return sum(self.weights.values()) or 1.0
 
     def matched_weight(self, terms: Iterable[str]) -> float:
-        """Return the weight of the question's terms and hints among these words."""
+        """Return the weight of the question's terms among these words."""
         present = set(terms)
         return sum(weight for term, weight in self.weights.items() if term in present)
 
     def rank(self, words: PassageTerms) -> float:
-        """Return the rank score of a passage; 0 if it shares no word with the question.
-
-        Of a term and its synonyms, only the one with the highest weight counts.
-        """
+        """Return the rank score of a passage; 0 if it shares no word with the question."""
         body = Counter(words.body)
         length = 0.5 + 0.5 * word_count(words.body) / _USUAL_TERMS
         title, heading = set(words.title), set(words.heading)
-        present = title | heading | body.keys()
-        best: dict[str, float] = {}
+        total = 0.0
         for term, weight in self.weights.items():
-            if term in present:
-                frequency = body[term] / length + _HEADING * (term in heading)
-                meant = self.query.synonyms.get(term, term)
-                saturated = frequency * (_SATURATION + 1) / (frequency + _SATURATION)
-                best[meant] = max(best.get(meant, 0.0), weight * (saturated + _TITLE * (term in title)))
-        total = sum(best.values())
+            frequency = body[term] / length + _HEADING * (term in heading)
+            total += weight * (frequency * (_SATURATION + 1) / (frequency + _SATURATION) + _TITLE * (term in title))
         phrases = self.phrase_score((*words.heading, "", *words.body)) + _TITLE_PHRASE * self.phrase_score(words.title)
         return (total + _PHRASE * phrases) * (1 + _PRECISION * self.precision(words.title))
 
@@ -150,23 +130,14 @@ class Scorer:
     def precision(self, title: Sequence[str]) -> float:
         """Return the share of the title's words that are in the question, from 0 to 1."""
         words = set(title)
-        # The terms of a title contain a mentioned word twice: as itself and as a mention.
-        named = {
-            term for term in words if term not in STOP_WORDS and not (is_mention_term(term) and term[1:-1] in words)
-        }
-        named |= {term for term in words if is_mention_term(term) and term[1:-1] in STOP_WORDS}
-        return len(named & self.weights.keys()) / len(named) if named else 0.0
+        return len(words & self.weights.keys()) / len(words) if words else 0.0
 
     def coverage(self, terms: Iterable[str]) -> float:
         """Return the share of the question's terms that these words contain, by weight, from 0 to 1."""
         present = set(terms)
         missing = self._missing_weights
-        covered = {term: weight for term, weight in missing.items() if term in present}
-        for other, term in self.query.synonyms.items():  # a frequent word hardly represents a rare one
-            if other in present and term not in present:
-                covered[term] = max(covered.get(term, 0.0), min(self.weights[other], missing[term]))
         whole = sum(missing.values())
-        return sum(covered.values()) / whole if whole else 0.0
+        return sum(weight for term, weight in missing.items() if term in present) / whole if whole else 0.0
 
     @cached_property
     def unknown_share(self) -> float:
@@ -177,7 +148,7 @@ class Scorer:
     def _missing_weights(self) -> dict[str, float]:
         """The weight of each term that is missing; a term of no passage is weighted like a term of one passage."""
         return {
-            term: self._shares[term]
+            term: self.query.terms[term]
             * min(self.counts.rarity(term), self.counts.rarest)
             * self._unknown_words.get(term, 1.0)
             * self._identity_shares.get(term, 1.0)
@@ -196,23 +167,15 @@ class Scorer:
 
         Such words are those of the person: "strong" of a light, where the text has its range.
         """
-        counts, synonyms, terms = self.counts.counts, self.query.synonyms, self.query.terms
-        occurring = {term for term, count in counts.items() if count} | {synonyms[t] for t in synonyms if counts.get(t)}
-        absent = terms.keys() - occurring - self.query.names if self.known_names else ()
+        occurring = {term for term, count in self.counts.counts.items() if count}
+        absent = self.query.terms.keys() - occurring - self.query.names if self.known_names else ()
         words = (term for term in absent if term.isascii() and term.isalpha())
         return dict.fromkeys(words, _ABSENT) | dict.fromkeys(self.known_names, _NAME)
 
     @cached_property
-    def _shares(self) -> dict[str, float]:
-        """The share of each term in the question; the share of a dotted name is larger if passages contain it."""
-        known = [term for term in self.query.terms if "." in term and self.counts.counts.get(term)]
-        return {**self.query.terms, **dict.fromkeys(known, _DOTTED_NAME)}
-
-    @cached_property
     def _unknown_words(self) -> dict[str, float]:
         """The number of words for which each name and each Chinese pair without a passage counts."""
-        counts, synonyms = self.counts.counts, self.query.synonyms
-        occurring = {term for term, count in counts.items() if count} | {synonyms[t] for t in synonyms if counts.get(t)}
+        occurring = {term for term, count in self.counts.counts.items() if count}
         weights = dict.fromkeys(self.query.names - occurring, _NAME)
         for chain in self.query.chains:
             for known, group in groupby(range(len(chain)), lambda n, chain=chain: chain[n] in occurring):  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from artifactflow_nb.core.text.chinese import SYNONYM_PAIRS, WEAK_PAIRS, bigrams, is_chinese, subject_runs
+from artifactflow_nb.core.text.chinese import bigrams, is_chinese, subject_runs
 from artifactflow_nb.models.offline.documents import worth
 from artifactflow_nb.sources.retrieval.passages import split_blocks, split_passages
 from artifactflow_nb.sources.retrieval.scoring import Scorer, WordCounts
@@ -60,13 +60,6 @@ def test_line_break_does_not_divide_a_word():
     """In wrapped text a word across two lines is indexed as a whole; a blank line divides it."""
     assert "备份" in split_terms("每天备\n份数据")
     assert "备份" not in split_terms("每天备\n\n份数据")
-
-
-def test_word_lists_contain_indexed_terms():
-    """The lists contain bigrams, as the index does, and Latin words."""
-    assert all(len(word) == 2 for word in WEAK_PAIRS)
-    assert all(len(word) == 2 or word.isascii() for group in SYNONYM_PAIRS for word in group)
-    assert parse_query("密码要几位？").synonyms["口令"] == "密码"
 
 
 def unknown(question: str, **counts: int) -> float:
