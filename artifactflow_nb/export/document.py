@@ -10,7 +10,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from artifactflow_nb.core.language import agent_label, translate
+from artifactflow_nb.core.language import translate
 from artifactflow_nb.core.text.format import format_local_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.sources.citation_marks import (
@@ -106,7 +106,7 @@ class ExportDocument:
 def artifact_document(artifact: Artifact, evidence: Evidence | None = None) -> ExportDocument:
     """Build the document of a version of an artifact."""
     names = ("artifact_id", "version", "title", "created_by", "run_id")
-    version, author = translate("version {number}", number=artifact.version), agent_label(artifact.created_by)
+    version, author = translate("version {number}", number=artifact.version), artifact.author_label
     return ExportDocument(
         artifact.artifact_id,
         artifact.title,

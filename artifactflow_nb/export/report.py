@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from artifactflow_nb.core.language import EnglishText, agent_label, status_label, translate
+from artifactflow_nb.core.language import EnglishText, status_label, translate
 from artifactflow_nb.core.local_files import reason
 from artifactflow_nb.core.text.cards import Code, cell_markdown
 from artifactflow_nb.core.text.format import capitalized, format_local_time
@@ -149,7 +149,7 @@ def _text_cells(sealed: SealedParts) -> Iterator[dict[str, Any]]:
         yield _markdown(f"# {translate('Report')}\n\n{times}\n\n{safe_markdown(run['question'])}")
     yield _markdown(f"## {translate('Answer')}\n\n{_answer(sealed)}")
     for artifact in _artifacts(sealed):
-        author = safe_markdown_line(agent_label(artifact.created_by))
+        author = safe_markdown_line(artifact.author_label)
         version = translate("version {number}", number=artifact.version)
         byline = f"{cell_markdown(Code(artifact.artifact_id))} · {version} · {author}"
         text = as_document_part(safe_markdown(artifact.markdown), artifact.title, 2)

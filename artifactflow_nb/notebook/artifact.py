@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from artifactflow_nb.core.language import agent_label, in_language
+from artifactflow_nb.core.language import in_language
 from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.text.cards import CardCell, CardTable, Code, Details, card_frame, cell_html
 from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
@@ -239,8 +239,8 @@ class ArtifactHandle(ExportMixin, Artifact):
 
     def _facts(self) -> list[str]:
         """List version, author and time for the head of a display."""
-        author = agent_label(self.created_by)
-        return [f"version {self.version}", f"{_change_label(self)} by {author}", *self.branch.date_text(self)]
+        label = f"{_change_label(self)} by {self.author_label}"
+        return [f"version {self.version}", label, *self.branch.date_text(self)]
 
     def _repr_html_(self) -> str:
         from artifactflow_nb.widgets.page.saved import saved_text
@@ -345,7 +345,7 @@ def _columns(with_dates: bool) -> list[str]:
 
 def _row(version: Artifact, with_dates: bool) -> list[CardCell]:
     dates = [format_local_time(version.created_at)] if with_dates else []
-    return [version.version, _change_label(version), agent_label(version.created_by), *dates]
+    return [version.version, _change_label(version), version.author_label, *dates]
 
 
 def _change_label(version: Artifact) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from artifactflow_nb.core.language import agent_label, translate
 from artifactflow_nb.core.plan import plan_checklist
 from artifactflow_nb.core.text.format import fenced
 from artifactflow_nb.errors import NotFound, brief
@@ -41,8 +42,14 @@ present AS (SELECT place, max(nearness) FROM seen GROUP BY artifact_id)
 come last.
 """
 
-_CURRENT = f"{VISIBLE_VERSIONS_SQL} SELECT v.* FROM present JOIN artifact_versions v ON v.rowid = place WHERE "  # noqa: S608 - constants
-_VISIBLE = f"{VISIBLE_VERSIONS_SQL} SELECT v.* FROM seen JOIN artifact_versions v ON v.rowid = place WHERE "  # noqa: S608 - constants
+EDITED_BY = (
+    "(SELECT decided_by FROM main.approvals AS a WHERE a.tool_call_id = v.tool_call_id AND a.decision = 'edited')"
+)
+"""The person who edited the call that wrote a version `v` before approving it; NULL for nobody."""
+
+VERSIONS_SQL = f"SELECT v.*, {EDITED_BY} AS edited_by FROM artifact_versions v"  # noqa: S608 - constants only
+_CURRENT = f"{VISIBLE_VERSIONS_SQL} {VERSIONS_SQL} JOIN present ON v.rowid = place WHERE "
+_VISIBLE = f"{VISIBLE_VERSIONS_SQL} {VERSIONS_SQL} JOIN seen ON v.rowid = place WHERE "
 
 
 CHANGE_LABELS = {
@@ -72,6 +79,7 @@ class Artifact:
         message_id: The message whose run wrote it, or None.
         reason: The author's reason; empty without one.
         metadata_json: Data of the plugin whose artifact it is, such as a block of a project; None for other artifacts.
+        edited_by: The person who edited the call that wrote it before approving it, or None.
     """
 
     artifact_id: str
@@ -86,6 +94,16 @@ class Artifact:
     message_id: str | None
     reason: str
     metadata_json: str | None
+    edited_by: str | None
+
+    @property
+    def author_label(self) -> str:
+        """The author for readers, and the person who changed the text before it was written."""
+        author = agent_label(self.created_by)
+        if self.edited_by is None:
+            return author
+        editor = agent_label(self.edited_by)
+        return translate("{author}, changed by {editor} before it was written", author=author, editor=editor)
 
     @property
     def is_deleted(self) -> bool:
@@ -129,7 +147,7 @@ def list_by_type(
 
 def read_version(db: sqlite3.Connection, conversation_id: str, artifact_id: str, version: int) -> Artifact:
     """Return one version by its number, on any branch; `NotFound` with the existing numbers if it does not exist."""
-    sql = "SELECT * FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? AND version = ?"
+    sql = f"{VERSIONS_SQL} WHERE conversation_id = ? AND artifact_id = ? AND version = ?"
     row = db.execute(sql, (conversation_id, artifact_id, storable_number(version))).fetchone()
     if row is None:
         sql = "SELECT version FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? ORDER BY version"

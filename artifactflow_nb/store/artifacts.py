@@ -18,6 +18,7 @@ from artifactflow_nb.core.text.comparison import unified_diff
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import Conflict, UsageError, brief
 from artifactflow_nb.store.artifact_versions import (
+    VERSIONS_SQL,
     Artifact,
     check_branch,
     current_version,
@@ -260,7 +261,7 @@ class ArtifactManager:
 
         def once(db: sqlite3.Connection) -> list[Artifact]:
             check_branch(db, by.conversation_id, by.message_id)
-            sql = "SELECT * FROM artifact_versions WHERE tool_call_id = ?"
+            sql = f"{VERSIONS_SQL} WHERE tool_call_id = ?"
             row = db.execute(sql, (by.tool_call_id,)).fetchone()
             return work(db) if row is None else [from_row(Artifact, row)]
 
@@ -322,7 +323,7 @@ class ArtifactManager:
             "metadata_json": metadata_json,
         }
         insert(db, "artifact_versions", row)
-        return from_row(Artifact, row)
+        return read_version(db, by.conversation_id, text.artifact_id, row["version"])
 
     async def read(
         self, conversation_id: str, artifact_id: str, version: int | None = None, *, message_id: str | None
@@ -340,7 +341,7 @@ class ArtifactManager:
         """All versions of an artifact on all branches, the oldest first."""
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
-            sql = "SELECT * FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? ORDER BY version"
+            sql = f"{VERSIONS_SQL} WHERE conversation_id = ? AND artifact_id = ? ORDER BY version"
             return [from_row(Artifact, row) for row in db.execute(sql, (conversation_id, artifact_id))]
 
         return await self._database.read(work)

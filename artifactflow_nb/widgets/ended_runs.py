@@ -71,10 +71,11 @@ class EndedRuns(PageWidget):
         return await self._thread.engine.conversations.message(run.message_id)
 
     async def _report(self, run_id: str) -> str:
-        """Return the text of the newest artifact that a run wrote, except the plan; empty without one."""
+        """Return the newest text of an artifact that a run wrote, except the plan; empty if the run wrote none."""
         run = await self._thread.engine.runs.get(run_id)
-        written = await self._thread.engine.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
-        own = [artifact for artifact in written if artifact.run_id == run_id and artifact.artifact_id != TASK_PLAN_ID]
+        histories = await self._thread.engine.artifacts.histories(run.conversation_id, message_id=run.message_id)
+        histories.pop(TASK_PLAN_ID, None)
+        own = [versions[-1] for versions in histories.values() if any(each.run_id == run_id for each in versions)]
         return max(own, key=lambda artifact: artifact.created_at).content if own else ""
 
     def _retry(self, run_id: str) -> None:

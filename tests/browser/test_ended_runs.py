@@ -20,6 +20,17 @@ report = af.ToolCall("create_artifact", {"id": "report", "title": "Ferries", "co
 wb = af.Workbench(data_dir="wrote", model=af.ScriptedModel([report, "Written."]))
 run = wb.ask("Write.")
 run"""
+DENIED = """import artifactflow_nb as af
+plan = af.ToolCall("create_artifact", {"id": "task_plan", "title": "Plan", "content": "1. Write."})
+report = af.ToolCall("create_artifact", {"id": "report", "title": "Ferries", "content": "At nine."})
+model = af.ScriptedModel([plan, report, "Nothing is written."])
+denied = af.Workbench(data_dir="denied", model=model, approvals={"create_artifact": "ask"})
+run = denied.ask("Write.").wait().deny().wait()
+run"""
+EMPTY = """empty = af.ToolCall("create_artifact", {"id": "report", "title": "Ferries", "content": ""})
+emptied = af.Workbench(data_dir="emptied", model=af.ScriptedModel([empty, "It has no text."]), approvals="approve")
+run = emptied.ask("Write.").wait()
+run"""
 RETRIED = """import artifactflow_nb as af
 asked = []
 def turn(request):
@@ -78,6 +89,22 @@ def test_report_of_an_ended_run_can_be_copied(lab: LabServer, open_page: OpenPag
     actions(page, 0).get_by_role("button", name="Copy the report").click()
     expect(actions(page, 0)).to_contain_text("Copied.", timeout=SOON_MS)
     assert page.page.evaluate("navigator.clipboard.readText()") == "# Ferries\n\nAt nine."
+    assert page.errors == []
+
+
+def test_only_a_report_that_was_written_can_be_copied(lab: LabServer, open_page: OpenPage) -> None:
+    """A plan is no report, and an empty text leaves the clipboard as it is."""
+    page = open_page(new_notebook(lab, DENIED, EMPTY))
+    page.open()
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.page.evaluate("navigator.clipboard.writeText('mine')")
+    page.run_all()
+    page.wait_saved(0, "Nothing is written.")
+    expect(actions(page, 0).get_by_role("button")).to_have_text(["Copy", "Regenerate", "Continue in chat"])
+    page.wait_saved(1, "It has no text.")
+    actions(page, 1).get_by_role("button", name="Copy the report").click()
+    expect(actions(page, 1)).to_contain_text("There is nothing to copy.", timeout=SOON_MS)
+    assert page.page.evaluate("navigator.clipboard.readText()") == "mine"
     assert page.errors == []
 
 

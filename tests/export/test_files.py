@@ -70,7 +70,19 @@ def write_artifact(artifact: Artifact, form: str, path: str | Path | None = None
 def artifact() -> Artifact:
     when = datetime(2026, 11, 22, 4, 30, tzinfo=UTC)
     return Artifact(
-        "research_report", 3, "The report", "text/markdown", TEXT, "update", when, "user", "run-1", "msg-1", "", None
+        "research_report",
+        3,
+        "The report",
+        "text/markdown",
+        TEXT,
+        "update",
+        when,
+        "user",
+        "run-1",
+        "msg-1",
+        "",
+        None,
+        None,
     )
 
 

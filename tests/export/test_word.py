@@ -24,7 +24,7 @@ from artifactflow_nb.store.artifact_versions import Artifact
 def exported(content: str, **changes: Any) -> bytes:
     when = datetime(2026, 11, 22, 4, 30, tzinfo=UTC)
     artifact = Artifact(
-        "report", 2, "The report", "text/markdown", content, "update", when, "user", None, None, "", None
+        "report", 2, "The report", "text/markdown", content, "update", when, "user", None, None, "", None, None
     )
     return document_bytes(artifact_document(replace(artifact, **changes)), "docx")
 

@@ -4,6 +4,7 @@ import base64
 import re
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from support.replies import by_agent, call, plan, report
 import artifactflow_nb as af
 from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
 from artifactflow_nb.widgets.page.stream import PageStream
+from artifactflow_nb.widgets.run.view import RunView
 
 FIRST = "# Report\n\nOne is *here*.\n"
 SECOND = "# Report\n\nTwo is *here*.\n"
@@ -394,3 +396,25 @@ def test_plan_is_a_checklist_with_line_changes(workbench: Any) -> None:
     (changes,) = (html for key, html in page.html.items() if "changes" in key)
     assert re.search(r"running.*completed.*Written\.", changes, re.DOTALL)
     assert "Both." not in changes
+
+
+def test_text_that_a_person_changed_in_the_card_names_the_person(workbench: Any, tmp_path: Path) -> None:
+    """The handle, the panel, the frame, an export and the view of the run say that the agent's text was changed."""
+    wb = workbench([report(FIRST), report(FIRST, artifact_id="other"), "Done."], approvals={"create_artifact": "ask"})
+    run = wb.ask("Write it.").wait(10)
+    run.approve(params={**run.pending[0].params, "content": SECOND}).wait(10).approve().wait(10)
+    changed, other = run.artifacts["research_report"], run.artifacts["other"]
+    note = "lead agent, changed by user before it was written"
+    assert (changed.content, changed.created_by, changed.edited_by) == (SECOND, "lead_agent", "user")
+    assert f"created by {note}" in changed._repr_html_()
+    assert note in changed.to_html(tmp_path / "report.html").read_text("utf-8")
+    assert (other.edited_by, "before it was written" in other._repr_html_()) == (None, False)
+    versions = wb.artifacts_df(run).set_index("artifact_id")["edited_by"]
+    assert (versions["research_report"], versions.isna()["other"]) == ("user", True)
+    panel = ShownView(wb._thread, ArtifactPanel(wb._thread, run.conversation_id, artifact_id="research_report"))
+    assert f"version 1 · created by {note}" in panel.text
+    html = ShownView(wb._thread, RunView(run._client)).html
+    assert "v1 · changed by user before it was written" in html["art-research_report"]
+    assert "changed by" not in html["art-other"]
+    edited = changed.edit(FIRST)
+    assert (edited.created_by, edited.edited_by) == ("user", None)

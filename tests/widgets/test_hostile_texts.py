@@ -83,7 +83,7 @@ def tree_of(text: str) -> Iterator[Node]:
     entries = [
         TreeEntry(f"{n}{text}", None, text, text, "failed", START, error=text, is_active=n == 0) for n in range(2)
     ]
-    written = Artifact(text, 1, text, text, text, "create", START, text, text, text, text, None)
+    written = Artifact(text, 1, text, text, text, "create", START, text, text, text, text, None, text)
     yield conversation_list((found,), text, text, has_more=True)
     yield conversation_list((), None, text, has_more=False)
     yield from tree_nodes.heading(found)
@@ -98,8 +98,8 @@ def tree_of(text: str) -> Iterator[Node]:
 
 def panel_of(text: str) -> Iterator[Node]:
     """Yield the nodes of the panel of artifacts with `text` as every text."""
-    old = Artifact(text, 1, text, text, text, text, START, text, text, text, text, None)
-    new = Artifact(text, 2, text, text, f"{text}\n\n{text}", text, START, text, text, text, text, None)
+    old = Artifact(text, 1, text, text, text, text, START, text, text, text, text, None, None)
+    new = Artifact(text, 2, text, text, f"{text}\n\n{text}", text, START, text, text, text, text, None, None)
     yield artifact_nodes.heading(text, "waiting")
     yield artifact_nodes.artifact_list((new,), text)
     for version in (old, new):

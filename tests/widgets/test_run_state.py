@@ -31,6 +31,13 @@ def plan(title: str) -> str:
 
 
 CHANGE = call("update_artifact", id="research_report", passage="The report.", by="Another one.")
+MISMATCH = call("update_artifact", id="research_report", old="At ten.", new="At nine.")
+UNCHANGED = "Failed: Change a passage of “Report”. Reason: the parameter &#x27;old&#x27; is missing; "
+DIFFERENT = (
+    "Failed: Change a passage of “Report”. Reason: research_report (version 1) was not changed: "
+    "it does not hold the passage.</p>"
+)
+EXISTS = "Failed: Write “Report”. Reason: The artifact &#x27;research_report&#x27; exists (version 1).</p>"
 MALFORMED = call("plan_create", title="P", steps=[{"title": "Read", "depends_on": [1]}])
 
 
@@ -114,8 +121,10 @@ def test_denied_call_is_said_outside_the_fold(
 @pytest.mark.parametrize(
     ("script", "flow", "sentence"),
     [
-        ([report(), CHANGE, "I changed it."], "research", "Failed: Change a passage of “Report”"),
-        ([report(), CHANGE, report(artifact_id="b"), "Done."], "research", "Failed: Change a passage of “Report”"),
+        ([report(), CHANGE, "I changed it."], "research", UNCHANGED),
+        ([report(), CHANGE, report(artifact_id="b"), "Done."], "research", UNCHANGED),
+        ([report(), report(), "Here it is."], "research", EXISTS),
+        ([report(), MISMATCH, "Here it is."], "research", DIFFERENT),
         ([report(), CHANGE, call("rewrite_artifact", id="research_report", content="New."), "Done."], "research", None),
         ([MALFORMED, "Here it is."], "plan", "The agent could not make a plan: its call failed."),
     ],
@@ -123,7 +132,7 @@ def test_denied_call_is_said_outside_the_fold(
 def test_failed_change_is_named_below_the_answer(
     tmp_path: Path, script: list[str], flow: str, sentence: str | None
 ) -> None:
-    """A failed change is not named if a later one of the same text succeeded; errors for the model are never named."""
+    """The reason is named without advice for the model; a change is omitted if a later one of the text succeeded."""
     with af.Workbench(model=af.ScriptedModel(script), data_dir=tmp_path, interactive=False) as wb:
         run = wb.ask("Write it.", flow=flow).wait(20)
         page = ShownView(wb._thread, RunView(run._client))
@@ -132,15 +141,16 @@ def test_failed_change_is_named_below_the_answer(
         assert not any("depends_on" in html or "rejected" in html for html in found)
 
 
-def test_attempts_without_a_reply_are_counted(tmp_path: Path) -> None:
-    """A run that is stopped in the middle of an answer had one; model calls are those with a complete reply."""
+def test_call_that_the_person_stops_is_named_so(tmp_path: Path) -> None:
+    """A run that is stopped in the middle of an answer has no failed attempt; model calls have a complete reply."""
     with af.Workbench(model=af.ScriptedModel(["word " * 500], delay_s=0.02), data_dir=tmp_path, interactive=True) as wb:
         run = wb.ask("Why?")
         page = ShownView(wb._thread, RunView(run._client))
         page.until(lambda: "word" in page.text)
         run.cancel()
         page.until(lambda: "Cancelled" in page.html["state"])
-        assert "1 attempt without a reply" in page.html["state"]
+        assert "1 model call stopped" in page.html["state"]
+        assert "without a reply" not in page.html["state"]
         assert wb.runs_df(columns="counts")["n_llm_calls"].tolist() == [0]
 
 
@@ -240,3 +250,18 @@ def test_stopped_run_keeps_the_estimate_of_its_usage(tmp_path: Path) -> None:
         again = wb.ask("Why?").wait(10)
         assert saved_run(again._client)["text/html"] == saved
         assert wb.runs_df(columns="all")[usage].values.tolist() == [[n_tokens, True, cost]]
+
+
+def test_answer_of_the_person_is_a_line_of_the_conversation(tmp_path: Path) -> None:
+    """The finished run has the question and the answer outside of the folded work, on the page and saved."""
+    script = [call("ask_person", question="The *city* or the state?"), "It is New York State."]
+    with af.Workbench(model=af.ScriptedModel(script), data_dir=tmp_path, interactive=False) as wb:
+        run = wb.ask("How large is New York?").wait(10)
+        page = ShownView(wb._thread, RunView(run._client))
+        assert not any(key.startswith("answered") for key in page.html)
+        run.answer("The <state>.").wait(10)
+        page.until(lambda: "Completed" in page.html["state"])
+        (html,) = [html for key, html in page.html.items() if key.startswith("answered")]
+        assert "Lead agent asked:</span> The *city* or the state?</p>" in html
+        assert "<p>Answered by user: The &lt;state&gt;.</p>" in html
+        assert "Answered by user: The <state>." in saved_run(run._client)["text/plain"]

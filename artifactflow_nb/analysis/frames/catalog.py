@@ -12,7 +12,7 @@ from artifactflow_nb.analysis.frames.runs import RUNS
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.plan import PLAN_MEDIA_TYPE, Plan
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
+from artifactflow_nb.store.artifact_versions import EDITED_BY, TASK_PLAN_ID
 from artifactflow_nb.store.frames import (
     BOOL,
     ENUM,
@@ -302,7 +302,8 @@ MESSAGES = Frame(
 ARTIFACTS = Frame(
     "artifacts",
     reading_order(
-        "artifact_id version title update_type created_by created_at n_chars n_lines lines_added lines_removed",
+        "artifact_id version title update_type created_by edited_by created_at n_chars n_lines lines_added "
+        "lines_removed",
         *stored_columns(IDS, TEXT, "v", artifact_id="Id of the artifact.", conversation_id="Its conversation."),
         *stored_columns(IDS, INT, "v", version="Version number from 1, counted over all branches of the conversation."),
         *stored_columns("what", TEXT, "v", title="Title."),
@@ -315,6 +316,7 @@ ARTIFACTS = Frame(
         *stored_columns("what", ENUM, "v", update_type="create, update, rewrite, restore, rename, arrange or delete."),
         *stored_columns("time", TIME, "v", created_at="When the version was written."),
         *stored_columns("what", ENUM, "v", created_by="Author of the version: an agent, or user."),
+        Column("edited_by", "what", ENUM, EDITED_BY, "Person who edited the call before it wrote the version, or NA."),
         *stored_columns(IDS, TEXT, "v", run_id="Run that wrote the version; NA for a person."),
         *stored_columns(IDS, TEXT, "v", message_id="Message that first shows the version; NA on all branches."),
     ),

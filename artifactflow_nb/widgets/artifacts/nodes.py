@@ -138,7 +138,7 @@ def version_label(artifact: Artifact, *, with_dates: bool = True) -> str:
 def update_label(artifact: Artifact) -> str:
     """The kind of change and its author, such as `changed by you`; unescaped."""
     change = _CHANGES.get(artifact.update_type, _CHANGES["update"])
-    return translate(change, author=agent_label(artifact.created_by))
+    return translate(change, author=artifact.author_label)
 
 
 def view_mode_buttons(shown: ArtifactSelection, *, can_rename: bool = True) -> Node:

@@ -102,6 +102,17 @@ def _question_card(request: TranscriptRequest, render: Callable[[str], str]) -> 
     return Node(f"approval-{request.id}", html, "approval", "af-approval", data=data)
 
 
+def answered_question(request: TranscriptRequest, answer: str) -> Node:
+    """Line of the conversation with a question to the person and a sentence that says the answer."""
+    author = translate("{name} asked:", name=capitalized(labels.request_source(request)))
+    question = question_text(request)
+    html = (
+        f'<p><span class="af-quiet">{escape(author)}</span> {escape_with_language(question)}</p>'
+        f"<p>{escape_with_language(answer)}</p>"
+    )
+    return Node(f"answered-{request.id}", html, css="af-answered", text=f"{author} {question}\n{answer}")
+
+
 def question_text(request: TranscriptRequest) -> str:
     """The whole question; the title of the request may be shorter."""
     return str(request.params.get("question") or request.title)

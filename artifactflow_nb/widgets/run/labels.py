@@ -1,5 +1,6 @@
 """Short texts of the views: statuses, counts, durations, subjects of tool calls. Plain text, unescaped."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -77,6 +78,7 @@ _OUTCOMES: Mapping[str, EnglishText] = {
     "not_in_sources": "Not in the sources",
 }
 _SECOND_MS = 1000
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 
 
 def again_label(status: str) -> str:
@@ -266,7 +268,11 @@ def refusals(transcript: RunTranscript) -> Iterator[str]:
         elif call.has_failed and call.tool in _ARTIFACT_SENTENCES:
             artifact = transcript.artifacts.get(target)
             name = artifact.title if artifact else str(call.params.get("title") or target or translate("a text"))
-            sentence = translate("Failed: {sentence}", sentence=translate(_ARTIFACT_SENTENCES[call.tool], name=name))
+            sentence = translate(_ARTIFACT_SENTENCES[call.tool], name=name)
+            # The first sentence of an error says what is wrong; the others advise the model.
+            problem = _SENTENCE_END.split(call.error.removeprefix(f"{call.tool} was not run: "), maxsplit=1)[0]
+            reason = clip(problem.rstrip(".:"), _SENTENCE_COLUMNS)
+            sentence = translate("Failed: {sentence}. Reason: {reason}.", sentence=sentence, reason=reason)
         else:
             continue
         yield clip(sentence, _REFUSAL_COLUMNS)
@@ -337,6 +343,8 @@ def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str
     if totals.n_unanswered:
         attempts = translate_count(totals.n_unanswered, "attempt")
         calls.append(translate("{attempts} without a reply", attempts=attempts))
+    if totals.n_stopped:
+        calls.append(translate("{calls} stopped", calls=translate_count(totals.n_stopped, "model call")))
     calls += failed_label(totals.n_failed_calls)
     if not with_metrics:
         return " · ".join(calls)

@@ -138,6 +138,11 @@ class TranscriptRequest:
         return self.tool_call_id != self.id and self.kind != QUESTION_KIND
 
     @property
+    def is_answered_question(self) -> bool:
+        """Whether the request asked the person for words, and has the answer or the refusal to give one."""
+        return bool(self.decision) and (self.kind == QUESTION_KIND or (self.is_settled and not self.approved))
+
+    @property
     def is_settled(self) -> bool:
         """Whether the request was approved, or was a question that was answered."""
         return bool(self.approved) or (self.decision == "instructed" and not self.is_for_call)
@@ -482,7 +487,7 @@ class TranscriptTotals:
     """Usage of a run; tokens include estimates for running calls. The cost is None if no price is known.
 
     `n_llm_calls` counts the model calls with a complete reply, as the frame of the runs does; `n_unanswered` the
-    attempts without one, which failed or were stopped.
+    attempts that failed, and `n_stopped` those that a person stopped.
     """
 
     tokens: TranscriptTokens = TranscriptTokens()
@@ -491,6 +496,7 @@ class TranscriptTotals:
     cost_usd: float | None = None
     n_unanswered: int = 0
     n_failed_calls: int = 0
+    n_stopped: int = 0
 
     def __add__(self, other: "TranscriptTotals") -> "TranscriptTotals":
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
@@ -501,4 +507,5 @@ class TranscriptTotals:
             sum(costs) if costs else None,
             self.n_unanswered + other.n_unanswered,
             self.n_failed_calls + other.n_failed_calls,
+            self.n_stopped + other.n_stopped,
         )

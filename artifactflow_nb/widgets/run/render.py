@@ -40,7 +40,7 @@ from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.page.elements import button, name_html, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
-from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
+from artifactflow_nb.widgets.run.approval_card import answered_question, approval_box, approval_card
 from artifactflow_nb.widgets.run.cited_page import run_citations
 from artifactflow_nb.widgets.run.parts import (
     TranscriptArtifact,
@@ -211,9 +211,11 @@ class RunRenderer:
             approval_card(request, self._run.tool(request.tool), partial(self.cited_html, transcript))
             for request in transcript.open_requests
         )
+        questions = [request for request in transcript.requests.values() if request.is_answered_question]
         refusals = labels.refusals(transcript) if transcript.is_ended else ()
         parts = (
             work,
+            *(answered_question(request, _decision(request)) for request in questions if transcript.is_ended),
             *(_notice(f"refused{i}", text, "af-notice af-refused") for i, text in enumerate(refusals)),
             approval_box(cards),
             self._answer(transcript),
@@ -506,12 +508,20 @@ class RunRenderer:
         # First those of the turn that wrote the main result, in the order of its calls, which run in parallel.
         first = next((ids for ids in reversed(turns) if main_id in ids), [main_id])
         places = {artifact_id: place for place, artifact_id in enumerate(first)}
+        requests = {
+            (call.metadata.get("artifact_id"), call.metadata.get("version")): call.request
+            for call in transcript.tool_uses
+        }
         for artifact in sorted(
             transcript.artifacts.values(), key=lambda each: places.get(each.artifact_id, len(first))
         ):
+            request, edit = requests.get((artifact.artifact_id, artifact.version)), ""
+            if request and request.decision == "edited":
+                edit = translate("changed by {editor} before it was written", editor=agent_label(request.decided_by))
+            label = " · ".join(filter(None, [f"v{artifact.version}", escape(edit)]))
             summary = (
                 f'<span class="af-title">{escape_with_language(artifact.title)}</span> '
-                f'<span class="af-out"><code>{escape(artifact.artifact_id)}</code> v{artifact.version}</span>'
+                f'<span class="af-out"><code>{escape(artifact.artifact_id)}</code> {label}</span>'
             )
             text = Node(
                 f"arttext-{artifact.artifact_id}",

@@ -13,7 +13,7 @@ from artifactflow_nb import errors
 from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR, StreamEvent, StreamEventType
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
 from artifactflow_nb.core.text.shortened import GrowingText
-from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.store.runs import CANCELLED, DELETED, INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.run.parts import (
     StreamingText,
     TranscriptArtifact,
@@ -137,19 +137,22 @@ class RunTranscript:
             tokens = sum((turn.tokens for turn in turns), TranscriptTokens(n_stopped, is_estimated=True))
         cost_usd = sum(costs) if costs else None
         n_failed = sum(call.has_failed for call in calls)
-        return TranscriptTotals(tokens, len(turns), len(calls), cost_usd, self._n_unanswered, n_failed)
+        n_retried = sum(len(turn.retries) for job in self.jobs for turn in job.turns)
+        is_stopped, n_open = self.status == CANCELLED, self._n_open
+        n_unanswered = n_retried + (0 if is_stopped else n_open)
+        n_stopped = n_open if is_stopped else 0
+        return TranscriptTotals(tokens, len(turns), len(calls), cost_usd, n_unanswered, n_failed, n_stopped)
 
     @property
-    def _n_unanswered(self) -> int:
-        """Count the attempts at model calls that failed or were running when the run ended."""
+    def _n_open(self) -> int:
+        """Count the attempts at model calls that were running when the run ended; 0 before its end."""
+        if self.ended_at is None:
+            return 0
         turns = [turn for job in self.jobs for turn in job.turns]
-        n_retried = sum(len(turn.retries) for turn in turns)
-        is_over = self.ended_at is not None
         # A turn with retries already counts as the attempt that its job waits for.
-        n_open = sum(not turn.is_done for turn in turns) + sum(
+        return sum(not turn.is_done for turn in turns) + sum(
             job.awaiting_since is not None and not (job.turns and job.turns[-1].retries) for job in self.jobs
         )
-        return n_retried + (n_open if is_over else 0)
 
     @property
     def totals_with_subruns(self) -> TranscriptTotals:

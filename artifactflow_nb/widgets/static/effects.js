@@ -29,8 +29,9 @@ async function copyText(text) {
   }
 }
 
-/** Copy a text. @param {string} text @returns {Promise<string>} message about the result */
+/** Copy a text; an empty text leaves the clipboard as it is. @param {string} text @returns {Promise<string>} message about the result */
 async function copyAndReport(text) {
+  if (!text) return translate("There is nothing to copy.");
   return (await copyText(text)) ? COPIED : translate("The browser did not allow copying.");
 }
 

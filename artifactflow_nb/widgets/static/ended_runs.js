@@ -11,6 +11,8 @@ const ENDED_RUN = /(?:^| )af-of-(\S+)/;
 const ENDED_KERNEL = ["restarting", "autorestarting", "terminating", "dead"];
 const ENDED_CHECK_INTERVAL_MS = 700;
 const SHORT_ID_CHARS = 12;
+/** Id of the artifact that has the agent's plan, which is no report. */
+const PLAN_ID = "task_plan";
 /** @type {{[status: string]: [act: string, label: string, name: string][]}} */
 const ENDED_ACTIONS = {
   completed: [
@@ -25,11 +27,15 @@ const ENDED_ACTIONS = {
   ],
 };
 
+/** @param {Element} artifact */
+const idOfArtifact = (artifact) => artifact.querySelector(":scope > summary code")?.textContent ?? "";
+
+/** The artifacts that an output shows. @param {Element} output */
+const artifactsOf = (output) => [...output.querySelectorAll(":scope > .af-tree > .af-written > .af-artifact")];
+
 /** Tables in the order of `run.tables`: those of the answer, then those of the artifacts by id. @param {Element} output */
 function tablesOf(output) {
-  const idOf = (/** @type {Element} */ artifact) => artifact.querySelector(":scope > summary code")?.textContent ?? "";
-  const artifacts = [...output.querySelectorAll(":scope > .af-tree > .af-written > .af-artifact")];
-  artifacts.sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
+  const artifacts = artifactsOf(output).sort((a, b) => (idOfArtifact(a) < idOfArtifact(b) ? -1 : 1));
   const texts = [...output.querySelectorAll(":scope > .af-tree > .af-answer"), ...artifacts];
   return texts.flatMap((text) => [...text.querySelectorAll(".af-code-box > table")]);
 }
@@ -73,7 +79,8 @@ class EndedRuns {
     const bar = dressedElement("div", "af-ended-actions af-controls", { role: "group", "aria-label": translate("This run") });
     const message = dressedElement("span", "af-quiet", { role: "status" });
     for (const [act, label, name] of ENDED_ACTIONS[status] ?? ENDED_ACTIONS.failed) {
-      if (act === "copy_report" && !output.querySelector(":scope > .af-tree > .af-written > .af-artifact")) continue;
+      if (act === "copy" && !output.querySelector(":scope > .af-tree > .af-answer")) continue;
+      if (act === "copy_report" && artifactsOf(output).every((artifact) => idOfArtifact(artifact) === PLAN_ID)) continue;
       const button = plainButton(label, () => {
         message.textContent = "";
         this.pressed = { bar, message };

@@ -59,7 +59,7 @@ CONTRACT = {
         "conversation_id, parent_id, run_id"
     ),
     "artifacts": (
-        "artifact_id, version, title, update_type, created_by, created_at, n_chars, n_lines, lines_added, "
+        "artifact_id, version, title, update_type, created_by, edited_by, created_at, n_chars, n_lines, lines_added, "
         "lines_removed, content_type, sha256, conversation_id, run_id, message_id"
     ),
     "blocks": (
