@@ -17,7 +17,7 @@ from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.changes import SourceChange, SourceOfRun, UncheckedSource
 from artifactflow_nb.sources.citation_marks import Citations, addresses_of, listed_sources
 from artifactflow_nb.sources.citations import find_addresses, read_documents, read_hits
-from artifactflow_nb.sources.cited_pages import place_in_file
+from artifactflow_nb.sources.cited_pages import cited_section, place_in_file
 from artifactflow_nb.sources.manager import SCHEME, SourceManager
 from artifactflow_nb.sources.values import Evidence, is_same_source
 from artifactflow_nb.store.artifact_versions import Artifact
@@ -100,9 +100,9 @@ def artifact_evidence(db: sqlite3.Connection, artifact: Artifact, cited: Collect
 def source_link(db: sqlite3.Connection, address: str, passage: str = "") -> str:
     """Return the web address of a source, or the relative path of its file near the working folder; else empty.
 
-    The fragment of a path leads to a passage of the file (see `place_in_file`).
+    The fragment of a path leads to a passage of the file, or without one to the section (see `place_in_file`).
     """
-    return _link(_location(db, address), address, passage)
+    return _link(_location(db, address), address, passage or _section_text(db, address))
 
 
 def _location(db: sqlite3.Connection, address: str) -> str:
@@ -117,6 +117,14 @@ def _location(db: sqlite3.Connection, address: str) -> str:
     path = os.path.relpath(url2pathname(uri.path))
     # A path over more parent folders would show readers of the notebook the folders of this computer.
     return "" if path.count("..") > _MAX_PARENTS else path
+
+
+def _section_text(db: sqlite3.Connection, address: str) -> str:
+    """Return the text of a section of a local source in the index; empty for other addresses."""
+    try:
+        return cited_section(db, address).text if address.startswith(SCHEME) else ""
+    except NotFound:
+        return ""
 
 
 def _link(location: str, address: str, passage: str) -> str:
@@ -140,10 +148,12 @@ def artifact_citations(
     listed = listed_sources(artifact.markdown)
     if not listed:
         return Citations({})
-    locations = {source.address: _location(db, source.address) for source in listed.values()}
+    addresses = [source.address for source in listed.values()]
+    sections = {address: (_location(db, address), _section_text(db, address)) for address in addresses}
 
     def link(address: str, passage: str) -> str:
-        return _link(locations.get(address, ""), address, passage)
+        location, text = sections.get(address, ("", ""))
+        return _link(location, address, passage or text)
 
     return Citations(listed, artifact_evidence(db, artifact), link, page_button)
 

@@ -173,7 +173,7 @@ _HEADING_MARKUP = re.compile(r"[*_`]")
 def place_in_file(path: Path, anchor: str, passage: str) -> str:
     """Return the place of a passage in a file as the fragment of an address that JupyterLab's viewers read.
 
-    It is a page of a PDF, a cell of a notebook, the heading above the passage in Markdown, or a line of a text.
+    It is a page of a PDF, a cell of a notebook, the heading of the passage in Markdown, or a line of a text.
 
     Args:
         path: The file.
@@ -201,7 +201,9 @@ def place_in_file(path: Path, anchor: str, passage: str) -> str:
         return ""
     if suffix in _LINE_SUFFIXES:
         return f"line={text.count(chr(10), 0, found.start())}"
-    headings = [block for block in split_blocks(text[: found.start()]) if block.kind == "heading"]
+    line_end = text.find("\n", found.end())  # a section begins with its heading
+    above = text if line_end < 0 else text[:line_end]
+    headings = [block for block in split_blocks(above) if block.kind == "heading"]
     return quote(_HEADING_MARKUP.sub("", headings[-1].title).replace(" ", "-")) if headings else ""
 
 

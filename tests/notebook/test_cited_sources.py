@@ -124,3 +124,16 @@ def test_forms_of_one_address(read: str, cited: str) -> None:
     assert evidence.text(cited) == "text"
     assert evidence.is_unread("https://e.org/a?b")
     assert evidence.is_unread("local:a.md#two") == (read != "local:a.md")
+
+
+def test_address_in_a_text_leads_to_its_section(notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a passage the link has the heading of the section in Markdown, and the line in another text."""
+    monkeypatch.chdir(tmp_path)
+    (notes / "long.md").write_text("# First\n\nOne.\n\n## Second part\n\nTwo.\n")
+    (notes / "plain.txt").write_text("Title\n\n" + "The first paragraph. " * 5)
+    text = "See [1].\n\n1. Long — local:notes/long.md#second-part\n2. Plain — local:notes/plain.txt#part-1\n"
+    note = af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": text})
+    run = ask(notes, note, text)
+    for html in (saved_run(run._client)["text/html"], run.artifacts["note"]._repr_html_()):
+        assert re.search(r'href="notes/long\.md#Second-part"[^>]*>local:notes/long\.md#second-part</a>', html)
+        assert re.search(r'href="notes/plain\.txt#line=\d"[^>]*>local:notes/plain\.txt#part-1</a>', html)

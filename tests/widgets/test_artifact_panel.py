@@ -20,6 +20,7 @@ from artifactflow_nb.widgets.run.view import RunView
 
 FIRST = "# Report\n\nOne is *here*.\n"
 SECOND = "# Report\n\nTwo is *here*.\n"
+ASK = {"create_artifact": "ask"}
 HOSTILE = '<img src=x onerror="alert(1)"></details></table><script>alert(1)</script><b data-act="restore">x</b>'
 REWRITE = call("rewrite_artifact", id="research_report", content="# Report\n\nBy the agent.\n")
 
@@ -418,3 +419,18 @@ def test_text_that_a_person_changed_in_the_card_names_the_person(workbench: Any,
     assert "changed by" not in html["art-other"]
     edited = changed.edit(FIRST)
     assert (edited.created_by, edited.edited_by) == ("user", None)
+
+
+def test_report_takes_the_place_of_the_plan(workbench: Any) -> None:
+    """The plan of a run is shown until there is a report, and afterwards only if the reader chooses it."""
+    planned = call("create_artifact", id="task_plan", title="Plan", content="1. Write it.")
+    wb = workbench([planned, report(FIRST), "Done."], approvals=ASK)
+    run = wb.ask("Write it.").wait(10)
+    page = show(wb, run.conversation_id)
+    assert "Write it." in page.html["text-rendered"]
+    run.approve().wait(10)
+    page.until(lambda: "<em>here</em>" in page.html["text-rendered"])
+    page.do("choose", {"artifact": "task_plan"})
+    run.artifacts["research_report"].edit("Two.")
+    page.until(lambda: "research_report · v2" in page.text)
+    assert "Write it." in page.html["text-rendered"]

@@ -80,6 +80,7 @@ class ArtifactPanel(PolledView):
         self._status = ""
         self._histories: dict[str, list[Artifact]] = {}
         self._chosen = ""
+        self._is_by_person = False  # whether a person chose the artifact
         self._number: int | None = None  # of the displayed version; None for the current one
         self._before: int | None = None  # the reader's choice to compare with; None for the version before
         self._n_listed = PAGE_SIZE
@@ -156,10 +157,11 @@ class ArtifactPanel(PolledView):
         self._message_id = current if self._is_branch_inactive else active
 
     def _ensure_choice(self) -> None:
-        """Choose the newest artifact if the chosen one no longer exists; a plan only if there are no others."""
+        """Choose the newest artifact unless one is chosen; a plan only if there are no others or a person chose it."""
         if self._single_id:
             self._histories = {key: history for key, history in self._histories.items() if key == self._single_id}
-        if self._chosen in self._histories:
+        is_replaced = self._chosen == TASK_PLAN_ID and not self._is_by_person and self._form is None
+        if self._chosen in self._histories and not (is_replaced and len(self._histories) > 1):
             return
         self._chosen, self._form = "", None
         self._show_current_version()
@@ -257,7 +259,7 @@ class ArtifactPanel(PolledView):
         """Show another artifact; `UsageError` during an edit."""
         if self._form is not None:
             raise UsageError(translate("You are editing. Save or cancel that first."))
-        self._chosen = str(act.args["artifact"])
+        self._chosen, self._is_by_person = str(act.args["artifact"]), True
         self._show_current_version()
         self._ensure_choice()
         await self._update()

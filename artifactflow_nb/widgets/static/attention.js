@@ -35,12 +35,12 @@ function runLabCommand(command, args) {
 }
 
 /**
- * Open the file of a local source at its passage, as JupyterLab opens links of notebooks: its path is relative to the
+ * Open the file of a local source at its passage or section, as JupyterLab opens links of notebooks: its path is relative to the
  * notebook. In other pages the browser follows the link.
  * @param {Panel} panel @param {Event} event a click
  */
 function openSource(panel, event) {
-  const href = /** @type {Element} */ (event.target).closest(".af-cite a[href]")?.getAttribute("href") ?? "";
+  const href = /** @type {Element} */ (event.target).closest("a[href]")?.getAttribute("href") ?? "";
   const [file, place] = href.split("#");
   const notebook = notebookPath(panel);
   if (!file || !notebook || URL.canParse(file) || !document.querySelector("#jp-main-dock-panel")) return;
