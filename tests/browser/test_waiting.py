@@ -62,6 +62,17 @@ def test_awaiting_cell_shows_the_requests(lab: LabServer, open_page: OpenPage) -
     assert page.errors == []
 
 
+@pytest.mark.parametrize("wait", ["await run", "run.wait()"])
+def test_run_without_a_view_asks_in_the_waiting_cell(lab: LabServer, open_page: OpenPage, wait: str) -> None:
+    page = open_notebook(lab, open_page, SETUP, f"run = wb.ask('Send the letters.')\n{wait}\nrun.response")
+    page.page.mouse.move(0, 0)  # a control that appears under the pointer refuses the first click
+    expect(cards(page, 1)).to_have_count(3, timeout=SOON_MS)
+    page.output(1).get_by_role("button", name="Approve all 3").click()
+    page.wait_done(1)
+    expect(page.output(1).filter(has_text="All letters are sent.")).to_be_visible(timeout=SOON_MS)
+    assert page.errors == []
+
+
 def test_page_says_that_a_decision_is_needed(lab: LabServer, open_page: OpenPage) -> None:
     """The title and a line that leads to the card are displayed until the card is in view or decided."""
     page = open_notebook(lab, open_page, SETUP, TALL, LATER, "1")
