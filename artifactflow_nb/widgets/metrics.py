@@ -116,6 +116,10 @@ class MetricsView(ChatHost):
     def _sorted_by(self) -> str:
         return str(self._order.get("sort", {"run": "started_at", "day": "day"}.get(self._by, "total_tokens")))
 
+    async def _show_and_save(self) -> None:
+        await self.load()
+        self.screen.save_soon()
+
     # --- actions ------------------------------------------------------------------------------------------------------
 
     async def act_show(self, act: PageAction) -> None:
@@ -125,28 +129,28 @@ class MetricsView(ChatHost):
             raise UsageError(f"There is no group {values['by']!r}.")
         self._order = self._order if values["by"] == self._form["by"] else {}
         self._form = values
-        await self.load()
+        await self._show_and_save()
 
     async def act_sort(self, act: PageAction) -> None:
         """Sort by a column, the highest value first; if that is the order already, the lowest one first."""
         column = str(act.args.get("column"))
         turns_round = column == self._sorted_by and not self._order.get("ascending")
         self._order = {"sort": column, **({"ascending": True} if turns_round else {})}
-        await self.load()
+        await self._show_and_save()
 
     async def act_within(self, act: PageAction) -> None:
         """Show the runs of a group."""
         by, group = self._by, str(act.args.get("group"))
         self._within[by] = next(((key, name) for key, name, _ in self._groups() if key == group), (group, group))
         self._form, self._order = {**self._form, "by": "run", "search": ""}, {}
-        await self.load()
+        await self._show_and_save()
 
     async def act_leave(self, act: PageAction) -> None:
         """Show the other groups again."""
         by = str(act.args.get("by"))
         if self._within.pop(by, None) is not None:
             self._form, self._order = {**self._form, "by": by}, {}
-        await self.load()
+        await self._show_and_save()
 
     async def act_frame(self, act: PageAction) -> None:
         """Add a cell with the call."""
