@@ -1,9 +1,13 @@
 """Arguments that refer to a conversation, a branch or a message: handles and ids."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.notebook.run import Run
 from artifactflow_nb.store.conversations import Conversation, StoredMessage
+from artifactflow_nb.store.frames import HasConversationId
 
 MessageLike = Run | StoredMessage | str
 """A message, its run, or the id of either."""
@@ -13,6 +17,9 @@ ConversationReference = Run | Conversation | StoredMessage | str
 
 ConversationLike = Run | Conversation | str
 """A run, a conversation, or the id of a run, a message or a conversation; each identifies a branch."""
+
+MetricsSubject = Run | HasConversationId | Iterable[Run | str] | None
+"""A run, an object of a conversation, or runs; None for everything."""
 
 
 def conversation_id(reference: ConversationReference) -> str:
@@ -56,3 +63,13 @@ async def branch_ids(engine: Engine, reference: ConversationLike | None) -> tupl
     if reference.startswith("msg-"):
         return (await engine.conversations.message(reference)).conversation_id, reference
     return (await engine.conversations.get(reference)).conversation_id, None
+
+
+def metrics_filters(of: MetricsSubject) -> dict[str, Any]:
+    """Return the arguments of `metrics_df` that select a subject, as plain values."""
+    if of is None:
+        return {}
+    if isinstance(of, HasConversationId) and not isinstance(of, Run):
+        return {"conversation": of.conversation_id}
+    runs = [of] if isinstance(of, Run | str) else of
+    return {"run": [run.run_id if isinstance(run, Run) else run for run in runs]}

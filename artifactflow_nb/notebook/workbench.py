@@ -587,6 +587,29 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
             lambda: client.status() in {RUNNING, WAITING, INTERRUPTED},
         )
 
+    def metrics(self, of: references.MetricsSubject = None) -> "Panel":
+        """Show tokens, cached share, times, cost and failures of model calls, by agent, model, flow, day and others.
+
+        A button adds a cell with the call of `metrics_df` that gives the displayed table.
+
+        Args:
+            of: A run, an object of a conversation such as a project, or a list of runs or their ids; None for all.
+
+        Errors: `NotFound` for an unknown id.
+        """
+        from IPython.core.getipython import get_ipython
+
+        from artifactflow_nb.widgets.metrics import MetricsView
+
+        _note_retry(of, "wb.metrics")
+        filters = references.metrics_filters(of)
+        self.metrics_df(**filters)
+        variables = getattr(get_ipython(), "user_ns", {})
+        name = next((name for name, value in variables.items() if value is self and name[0] != "_"), "wb")
+        return self._display.panel(
+            lambda _is_live: MetricsView(self._thread, self.metrics_df, f"{name}.metrics_df", filters)
+        )
+
     def panel(self, create_view: "Callable[[Engine], View]") -> "Panel":
         """Show a view of your own, such as a `PolledView`; CONTRIBUTING.md has an example.
 

@@ -34,8 +34,8 @@ _MAX_MESSAGES = 200
 _NEVER_S = 1e9
 _PAGE_MESSAGES = frozenset({"snapshot", "patch", "effect", "result", "ping"})
 _READING_ACTIONS = (
-    *("choose", "cited_page", "complete", "example", "compare", "compare_end", "compare_form", "compare_with", "copy"),
-    *("dismiss", "download", "earlier", "export", "home", "layout", "list", "look", "more", "new", "older", "open"),
+    *("back", "choose", "cited_page", "complete", "example", "compare", "compare_end", "compare_form", "compare_with"),
+    *("copy", "dismiss", "download", "earlier", "export", "layout", "list", "look", "more", "new", "older", "open"),
     *("read", "search", "show", "unfold"),
 )
 """The actions that change nothing in the store."""

@@ -204,6 +204,7 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(af.cassette_df("runs.jsonl"), pd.DataFrame)
     assert_type(af.plots.timeline(wb.llm_calls_df(), wb.tool_calls_df()), Axes)
     assert_type(af.plots.tokens(wb.llm_calls_df()), Axes)
+    assert_type(wb.metrics(run), Panel)
     assert_type(wb.metrics_df(by="day", model="small", sort="cost_usd"), pd.DataFrame)
     assert_type(af.plots.latency(wb.llm_calls_df()), Axes)
     assert_type(af.plots.cost(wb.llm_calls_df()), Axes)

@@ -28,6 +28,7 @@ _STYLES = {
     "diff.css": "af-diff",
     "form.css": "af-changes",
     "home.css": "af-home",
+    "metrics.css": "af-groups",
     "plan.css": "af-steps",
     "timeline.css": "af-(?:drawing|timeline)",
     "tree_view.css": "af-branches",

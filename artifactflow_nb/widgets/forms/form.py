@@ -117,6 +117,7 @@ def form_node(
     args: Mapping[str, Any] | None = None,
     cancel: Mapping[str, str] | None = None,
     is_sent_by_enter: bool = False,
+    is_instant: bool = False,
 ) -> Node:
     """Node of a form.
 
@@ -131,9 +132,10 @@ def form_node(
         args: Further arguments of the action.
         cancel: Label and action of the button that closes the form, as `cancel` and `cancelAct`.
         is_sent_by_enter: Whether Enter in a field sends the form, as it does in a form of a single line.
+        is_instant: Whether every change sends the form, which then has no button.
     """
     data = {"act": act, "submit": submit, "label": label, "fields": [field.as_json() for field in fields]}
-    enter = {"enter": True} if is_sent_by_enter else {}
+    enter = {name: True for name, is_on in (("enter", is_sent_by_enter), ("instant", is_instant)) if is_on}
     return Node(key, html, "form", css, data={**data, "args": dict(args or {}), **(cancel or {}), **enter})
 
 

@@ -30,23 +30,20 @@ from artifactflow_nb.models.base import model_name
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import WAITING, StoredRun
 from artifactflow_nb.store.storage import ModelUsage, RunEntry, load_home
-from artifactflow_nb.widgets.chat.view import ChatView
+from artifactflow_nb.widgets.chat.host import ChatHost
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker, saved_list
 from artifactflow_nb.widgets.home import nodes as home_nodes
 from artifactflow_nb.widgets.home.connection import ModelConnection
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
-from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
 from artifactflow_nb.widgets.run.follower import RunFollower
-from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.saved import hint_for_status
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
-_CSS = "af-home"
 _N_LISTED = 5
 _N_RUNS = 8
 
@@ -72,7 +69,7 @@ class _UnfinishedRun:
         self.renderer = RunRenderer(self.client, open_keys=False)
 
 
-class HomeView(PolledView):
+class HomeView(ChatHost):
     """Live view of a workbench.
 
     Args:
@@ -83,6 +80,7 @@ class HomeView(PolledView):
     """
 
     label: EnglishText = "Workbench"
+    css = "af-home"
 
     def __init__(
         self,
@@ -93,18 +91,14 @@ class HomeView(PolledView):
         takes_files: bool = False,
         make_client: MakeClient = RunClient,
     ) -> None:
-        super().__init__(thread.engine)
-        self._is_served, self._takes_files = is_served, takes_files
-        self._make_client = make_client
-        self.css = _CSS
-        self._thread = thread
+        super().__init__(thread, is_served=is_served, make_client=make_client)
+        self._takes_files = takes_files
         self._configuration = configuration
         self._unfinished: dict[str, _UnfinishedRun] = {}
         self._picker = ConversationPicker(self._engine.conversations, _N_LISTED)
         self._runs: Sequence[RunEntry] = ()
         self._today: Sequence[ModelUsage] = ()
         self._connection: ModelConnection | None = None
-        self._chat: ChatView | None = None
         self._load_lock = asyncio.Lock()
         self._is_closed = False
 
@@ -134,32 +128,15 @@ class HomeView(PolledView):
 
     # --- content ----------------------------------------------------------------------------------------------------
 
-    @property
-    def conversation_id(self) -> str | None:
-        """The conversation of the open chat; None without one."""
-        return self._chat.conversation_id if self._chat else None
-
-    def nodes(self) -> tuple[Node, ...]:
-        """Return the home or, if a chat is open, the chat below a button that closes it."""
-        if self._chat is None:
-            return self._home()
-        back = Node(
-            "back", button(f"‹ {translate('Workbench')}", "home", css="af-small"), "controls", "af-controls af-back"
-        )
-        return (back, *self._chat.nodes())
-
-    def saved_output(self) -> SavedOutput:
-        """Return the home, even while a chat is open."""
-        return saved_output(self._home(is_saved=True), css=_CSS)
-
     def announcement(self) -> str:
         """Return the number of open requests, or the announcement of the open chat."""
         if self._chat is not None:
-            return self._chat.announcement()
+            return super().announcement()
         n = sum(len(unfinished.transcript.pending_requests) for unfinished in self._unfinished.values())
         return translate("{requests} waiting for your decision.", requests=translate_count(n, "request")) if n else ""
 
-    def _home(self, *, is_saved: bool = False) -> tuple[Node, ...]:
+    def own_nodes(self, *, is_saved: bool = False) -> tuple[Node, ...]:
+        """Return the sections; those of the saved output have no buttons."""
         model = model_name(self._engine.model)
         is_tested = self._connection is not None and self._connection.is_tested and not is_saved
         in_use = translate(" · in use until the code below has run") if is_tested else ""
@@ -276,29 +253,6 @@ class HomeView(PolledView):
 
     # --- actions ----------------------------------------------------------------------------------------------------
 
-    async def act(self, act: PageAction) -> str:
-        """Handle an action; an open chat handles its own actions."""
-        if self._chat is not None and act.name != "home":
-            return await self._chat.act(act)
-        return await super().act(act)
-
-    async def act_open(self, act: PageAction) -> None:
-        """Open a conversation as a chat, at a message if one is named; without a conversation, a new chat."""
-        conversation_id, message_id = act.args.get("conversation"), act.args.get("message")
-        if conversation_id is not None:
-            await self._engine.conversations.get(str(conversation_id))  # raises `NotFound` before anything changes
-        chat = ChatView(
-            self._thread,
-            None if conversation_id is None else str(conversation_id),
-            is_served=self._is_served,
-            make_client=self._make_client,
-        )
-        await chat.open(self.screen)
-        if conversation_id is not None and message_id is not None:
-            await chat.act(PageAction("choose", {"conversation": conversation_id, "message": message_id}, act.page))
-        self._chat, self.css = chat, f"{ChatView.css} af-home-chat"
-        self.screen.effect(act.page, "focus", key="composer")
-
     async def act_choose(self, act: PageAction) -> None:
         """Open a conversation of the list."""
         await self.act_open(act)
@@ -310,14 +264,6 @@ class HomeView(PolledView):
     async def act_more(self, _act: PageAction) -> None:
         """List more conversations."""
         await self._picker.load_more()
-
-    async def act_home(self, act: PageAction) -> None:
-        """Close the open chat."""
-        if self._chat is not None:
-            self._chat.close()
-        self._chat, self.css = None, _CSS
-        await self.load()
-        self.screen.effect(act.page, "focus", key="head-controls")
 
     async def act_decide(self, act: PageAction) -> None:
         """Decide a request of one of the runs."""
@@ -375,8 +321,6 @@ class HomeView(PolledView):
         self._is_closed = True
         for entry in self._unfinished.values():
             entry.follower.close()
-        if self._chat is not None:
-            self._chat.close()
 
 
 def _first_request_time(entry: _UnfinishedRun) -> datetime:

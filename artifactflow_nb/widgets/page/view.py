@@ -69,9 +69,9 @@ class Screen(Protocol):
             page: Id of the page, from `PageAction.page`.
             name: `copy` (text) to the clipboard, `download` (filename, media_type, base64), `picture` (base64, and text
                 as its name) over the page until it is closed, `cell` (source, cell_type) for a new cell below, `focus`
-                (key) on the first focusable element of a node, `fill` (key, text) into its text field, `complete` (key,
-                word, options) with completions for that field, `show` (key) to scroll to a node, `end` (key) to scroll
-                to the end of a node.
+                on the first focusable element of a node (key) or on the control with these arguments as JSON (text),
+                `fill` (key, text) into its text field, `complete` (key, word, options) with completions for that field,
+                `show` (key) to scroll to a node, `end` (key) to scroll to the end of a node.
             parts: The arguments of the effect.
         """
 

@@ -111,7 +111,8 @@ async function runEffect(model, root, tree, effect) {
     case "cell":
       return addCell(model, root, effect);
     case "focus": {
-      const control = target?.matches("[tabindex]") ? target : target?.querySelector("textarea, input, button, [tabindex], summary");
+      const opener = effect.text && root.querySelector(`[data-args=${JSON.stringify(effect.text)}]`);
+      const control = opener ? opener : target?.matches("[tabindex]") ? target : target?.querySelector("textarea, input, button, [tabindex], summary");
       /** @type {HTMLElement | undefined} */ (control)?.focus();
       return "";
     }

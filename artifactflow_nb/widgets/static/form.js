@@ -7,13 +7,14 @@
  * that is a single line. With `enter`, Enter sends from every field, and Shift+Enter begins a new line. Escape cancels.
  *
  * @typedef {{fields: FieldData[], submit: string, act: string, args?: object, label?: string, cancel?: string,
- *   cancelAct?: string, draft?: boolean, enter?: boolean, completes?: boolean, attach?: number}} FormSpec
+ *   cancelAct?: string, draft?: boolean, enter?: boolean, instant?: boolean, completes?: boolean, attach?: number}} FormSpec
  *   `cancel`: label of the second button; `cancelAct`: its action, unless `close` was passed; `draft`: store unsent
  *   input, see drafts.js; `completes`: complete `@` and `/` in the first field, and `attach`: the largest size of an
- *   attached file in bytes, see composer.js
+ *   attached file in bytes, see composer.js; `instant`: every change is sent, without a button
  * @typedef {{[field: string]: string}} FieldErrors messages by field
  */
 
+const INSTANT_MS = 250;
 const WAITING_FOR_KERNEL = translate("Waiting for the kernel …");
 
 class KernelForm {
@@ -30,7 +31,8 @@ class KernelForm {
     const submit = dressedElement("button", "af-button af-primary", { type: "submit" });
     submit.textContent = data.submit;
     const buttons = element("div", "af-form-buttons");
-    buttons.append(submit, ...(data.cancel && this.close ? [plainButton(data.cancel, this.close)] : []), this.status);
+    if (!data.instant) buttons.append(submit);
+    buttons.append(...(data.cancel && this.close ? [plainButton(data.cancel, this.close)] : []), this.status);
     this.all.append(...this.fields.map((field) => field.root), this.failed, buttons);
     if (data.completes) this.fields[0].control.after(new Completions(this.fields[0].control, perform).list);
     if (data.attach) {
@@ -40,6 +42,7 @@ class KernelForm {
     }
     this.root.append(this.all);
     this.root.addEventListener("input", () => this.failed.textContent && (this.failed.textContent = ""));
+    if (data.instant) this.root.addEventListener("input", () => this.sendSoon());
     this.root.addEventListener("submit", (event) => {
       event.preventDefault();
       this.submit();
@@ -68,7 +71,17 @@ class KernelForm {
     }
   }
 
+  /** Send the values once the reader pauses; the form stays usable, so that nothing interrupts the writing. */
+  sendSoon() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(async () => {
+      const result = await this.perform(this.data.act, { ...this.data.args, values: fieldValues(this.fields) });
+      this.showErrors(result.errors ?? {}, result.failed ? result.message : "");
+    }, INSTANT_MS);
+  }
+
   async submit() {
+    if (this.data.instant) return this.sendSoon();
     if (this.all.disabled) return;
     const problems = Object.assign({}, ...this.fields.map((field) => field.problems));
     this.showErrors(problems);

@@ -60,7 +60,9 @@ class KeyedTree {
   place([key, parent, after, kind, css, open, data]) {
     let entry = this.entries.get(key);
     const serialized = JSON.stringify(data);
-    if (!entry || entry.kind !== kind || (kind === "form" && entry.data !== serialized)) {
+    // What a reader is changing in an instant form is newer than what the kernel says about it.
+    const isInUse = data.instant && entry?.root.contains(focusedElement());
+    if (!entry || entry.kind !== kind || (kind === "form" && entry.data !== serialized && !isInUse)) {
       const before = entry;
       entry = { ...this.make(kind, data, key), kind, html: "", data: serialized };
       entry.root.dataset.key = key;
