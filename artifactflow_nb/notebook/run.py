@@ -359,7 +359,7 @@ class Run(RunRecord):
         self._run_client = RunClient(thread, stored)
         self._display = display
         self._live_displays: list[LiveDisplay] = []
-        self._request_displays: list[LiveDisplay] = []
+        self._displays: list[LiveDisplay] = []  # also those of the requests alone
         self._has_waited = stored.status != RUNNING
 
     def _how_to_open(self) -> str:
@@ -479,8 +479,8 @@ class Run(RunRecord):
                 raise self._closed() from None
             except TimeoutError:
                 settled.cancel()
-                message = f"The run {self.run_id} is {self.status} after {timeout_s} s; it continues."
-                raise TimeoutError(message) from None
+                problem = f"is {self.status} after {timeout_s} s; it continues."
+                raise TimeoutError(f"The run {self.run_id} {problem}") from None
             except KeyboardInterrupt:
                 settled.cancel()
                 raise KeyboardInterrupt(STILL_RUNNING) from None  # without the frames of the thread that waited
@@ -519,8 +519,7 @@ class Run(RunRecord):
 
     async def _asks_in_another_cell(self) -> bool:
         """Return whether a waiting request is displayed on a page, but not in the current cell."""
-        displays = (*self._live_displays, *self._request_displays)
-        if not self._display.is_live or any(display.is_in_current_cell for display in displays):
+        if not self._display.is_live or any(display.is_in_current_cell for display in self._displays):
             return False
         return bool(self.pending) and await asyncio.wrap_future(self._thread.submit(self._is_on_page()))
 
@@ -528,18 +527,17 @@ class Run(RunRecord):
         """Return whether a request waits that no cell has displayed, although a page may be connected."""
         from artifactflow_nb.widgets.page.display import is_in_session
 
-        displays = self._live_displays or self._request_displays
-        return not displays and self._display.is_live and is_in_session() and bool(self.pending)
+        return not self._displays and self._display.is_live and is_in_session() and bool(self.pending)
 
     def _show_requests(self) -> None:
         """Display the open requests of the run in the current cell."""
         from artifactflow_nb.widgets.pending import PendingView
 
-        self._request_displays.append(self._display.show(PendingView(self._thread.engine, run_id=self.run_id)))
+        self._displays.append(self._display.show(PendingView(self._thread.engine, run_id=self.run_id)))
 
     async def _is_on_page(self) -> bool:
         """Return whether a page shows the run or its requests; called on the engine's loop."""
-        return any([await display.answers_ping() for display in (*self._live_displays, *self._request_displays)])
+        return any([await display.answers_ping() for display in self._displays])
 
     def _finish_wait(self) -> None:
         """Record that the run has settled, and update its displays by messages of the awaiting cell.
@@ -682,6 +680,7 @@ class Run(RunRecord):
                 show_saved(saved_run(self._client))
             else:
                 self._live_displays.append(self._display.show(RunView(self._client)))
+                self._displays.append(self._live_displays[-1])
         elif self._has_waited:
             show_saved(saved_run(self._client, with_metrics=False))
         else:  # the progress so far would differ from one execution of the notebook to the next
