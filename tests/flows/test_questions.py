@@ -54,7 +54,7 @@ def test_question_is_answered_by_run_workbench_and_list(workbench: OpenWorkbench
     code = f'wb.run("{run.run_id}").answer("your answer", "{run.pending[0].id}")'
     assert code in repr(wb.pending())
     assert code in run.pending[0]._card().plain()
-    assert 'run.answer("...")' in run.response.reason
+    assert '.answer("...")' in run.response.reason
     with pytest.raises(UsageError, match=r"cannot be approved.*run\.answer\(\"\.\.\.\"\)"):
         run.approve()
     with pytest.raises(UsageError, match="The answer is ' '; write an answer"):

@@ -170,7 +170,8 @@ def test_missing_artifact_error_names_the_state_of_an_unfinished_run(workbench: 
     turns = [report("x", "note"), ModelRejected("The key is invalid."), "Nothing to write."]
     wb = workbench(turns, approvals={"create_artifact": "ask"})
     waiting, failed, done = (wb.ask(question).wait(10) for question in ("a", "b", "c"))
-    with pytest.raises(KeyError, match=r"no artifact .* The run waits for a decision: .*run\.approve"):
+    pattern = r"no artifact .* The run waits for a decision: .*wb\.run\(\W+run-\w+\W+\)\.approve"
+    with pytest.raises(KeyError, match=pattern):
         _ = waiting.artifacts["note"]
     assert "The run waits for a decision" in waiting.artifacts._repr_html_()
     with pytest.raises(KeyError, match=r"no artifact .* The run failed: The key is invalid\."):
