@@ -395,6 +395,17 @@ def test_foot_never_covers_the_beginning_of_a_card(stage: Stage, width: int, hei
         assert free >= min(120, text), y
 
 
+@pytest.mark.parametrize("n_cards", [1, 3])
+def test_buttons_follow_the_text_without_a_gap(stage: Stage, n_cards: int) -> None:
+    """Where the end of a card is in view, nothing is between its text and the buttons."""
+    stage.page.set_viewport_size({"width": 1280, "height": 950})
+    for n in range(n_cards):
+        stage.ask(question(f"req-{n}", preview="A short text."))
+    gaps = stage.page.evaluate("""() => [...document.querySelectorAll(".af-approval-controls")].map((foot) =>
+        foot.getBoundingClientRect().top - foot.previousElementSibling.getBoundingClientRect().bottom)""")
+    assert gaps == [0] * n_cards
+
+
 @pytest.mark.parametrize("width", [1280, 800, 390])
 def test_bar_of_several_cards_stays_in_view_and_hides_no_focus(stage: Stage, width: int) -> None:
     """The bar is visible while any card is visible, and it covers no control that Tab reaches."""

@@ -123,6 +123,9 @@ def test_selection_fills_the_form_and_asks_nothing(chromium: Browser, server: La
     page.locator(".jp-CodeCell .cm-line").last.click(button="right", position={"x": 10, "y": 8})
     page.get_by_role("menuitem", name="Ask About This Selection").click()
     expect(field).to_have_value(f"> {SENTENCE}\n\n> second\n\n")
+    page.locator(".jp-MarkdownCell").click(button="right")  # while the other cell is active and has a selection
+    page.get_by_role("menuitem", name="Ask About This Selection").click()
+    expect(field).to_have_value(f"> {SENTENCE}\n\n> second\n\n> {SENTENCE}\n\n")
     assert len(client.get("/chat").json()["conversations"]) == n_before
     assert (server.root / "notes.ipynb").read_bytes() == before
     page.context.close()

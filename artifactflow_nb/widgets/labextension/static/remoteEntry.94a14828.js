@@ -14,7 +14,7 @@
   /** After this time the toast closes; the notification stays in the list behind the bell. */
   const TOAST_MS = 10_000;
   const SHOW = "artifactflow:show-request";
-  const RESEARCH = new URL("research.05e1a13a.js", document.currentScript.src);
+  const RESEARCH = new URL("research.fd3645cd.js", document.currentScript.src);
   /** The shared modules of JupyterLab by name. */
   let shared = {};
 

@@ -73,13 +73,17 @@ function makePanelClass(Widget, page) {
   };
 }
 
-/** The selected text of the page, of the active cell's editor, or the whole cell. */
-function selectedText({ shell }) {
-  const cell = shell.currentWidget?.content?.activeCell;
+/** The selected text of a cell, or the whole cell: the one that was clicked for a menu, otherwise the active one. */
+function selectedText(app, { isFromMenu }) {
+  const notebook = app.shell.currentWidget?.content;
+  const clicked = isFromMenu ? app.contextMenuHitTest((node) => node.classList.contains("jp-Cell")) : null;
+  const cell = clicked ? notebook?.widgets?.find(({ node }) => node === clicked) : notebook?.activeCell;
   const source = cell?.model?.sharedModel.getSource() ?? "";
   const selection = cell?.editor?.getSelection?.();
   const [start, end] = selection ? [selection.start, selection.end].map((place) => cell.editor.getOffsetAt(place)) : [0, 0];
-  return getSelection()?.toString() || source.slice(Math.min(start, end), Math.max(start, end)) || source;
+  const onPage = getSelection();
+  const marked = clicked && !clicked.contains(onPage?.anchorNode ?? null) ? "" : onPage?.toString();
+  return marked || source.slice(Math.min(start, end), Math.max(start, end)) || source;
 }
 
 /** Let files that are dragged from the file browser be dropped on a panel. */
@@ -137,9 +141,9 @@ export async function makeResearch(load) {
       },
       "artifactflow:ask-selection": {
         label: "Ask About This Selection",
-        isEnabled: () => selectedText(app).trim() !== "",
-        execute: () => {
-          const quoted = selectedText(app).trim().split("\n").map((line) => `> ${line}`);
+        isEnabled: (args) => selectedText(app, args).trim() !== "",
+        execute: (args) => {
+          const quoted = selectedText(app, args).trim().split("\n").map((line) => `> ${line}`);
           side.send({ type: "fill", text: quoted.join("\n") });
           shell.activateById(side.id);
         },
@@ -150,7 +154,7 @@ export async function makeResearch(load) {
       palette?.addItem({ command: id, category: CATEGORY });
     }
     launcher?.add({ command: "artifactflow:open", category: CATEGORY, rank: 1 });
-    contextMenu.addItem({ command: "artifactflow:ask-selection", selector: ".jp-Notebook .jp-Cell", rank: 0 });
+    contextMenu.addItem({ command: "artifactflow:ask-selection", args: { isFromMenu: true }, selector: ".jp-Notebook .jp-Cell", rank: 0 });
     shell.add(side, "left", { rank: 900 });
     themes?.themeChanged.connect(() => [side, main].forEach((panel) => panel?.isLoaded && panel.send(themeMessage())));
 
