@@ -20,6 +20,13 @@ ToolProtocolChoice = Literal["auto", "xml", "native"]
 COMPUTED_PROVIDER = "artifactflow"
 """Provider of agents that compute their replies without a language model; lists of models leave them out."""
 
+OFFLINE_PROVIDER = "offline"
+OFFLINE_MODEL = "offline-extractive"
+"""The model that quotes sources without a language model."""
+
+WITHOUT_LANGUAGE_MODEL = (COMPUTED_PROVIDER, OFFLINE_PROVIDER)
+"""Providers of which views name no tokens."""
+
 ERROR_PREFIX = "Error: "
 """Prefix of the result of a failed native call."""
 

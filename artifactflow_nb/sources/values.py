@@ -95,7 +95,8 @@ class IndexingResult(CardMixin):
 
     def _card(self) -> Card:
         rows: CardRows = [(name, getattr(self, name)) for name in ("added", "changed", "unchanged", "removed")]
-        rows += [("other files", summarize_unsupported(self.unsupported))] if self.unsupported else []
+        if self.unsupported:
+            rows.append(("other files", f"{summarize_unsupported(self.unsupported)}. {_SAVE_AS_TEXT}"))
         sources = [(source.title, Code(source.source_id), source.n_chars) for source in self.sources]
         skipped = [(Code(file.path), file.reason) for file in self.skipped]
         folds = [Details(count(len(sources), "source"), CardTable.from_rows(("title", "id", "characters"), sources))]
@@ -105,6 +106,9 @@ class IndexingResult(CardMixin):
             parts = [(Code(source_id), text) for source_id, text in self.omitted.items()]
             folds.append(Details(f"{len(parts):,} incomplete", CardTable.from_rows(("id", "left out"), parts)))
         return Card("Sources", self.folder, rows, folds)
+
+
+_SAVE_AS_TEXT = "To search in a table or another file, save its text as .md, .txt, .html, .docx or .pdf."
 
 
 def summarize_skipped(skipped: Sequence[SkippedFile]) -> str:

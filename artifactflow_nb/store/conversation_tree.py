@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from artifactflow_nb.core.messages import WITHOUT_LANGUAGE_MODEL
 from artifactflow_nb.store.conversations import MessageTree, require_conversation
 from artifactflow_nb.store.encoding import from_row, to_json
 from artifactflow_nb.store.ownership import effective_status
@@ -24,11 +25,12 @@ SELECT m.message_id, m.parent_id, substr(m.content, 1, ?2) AS question, substr(m
 FROM messages m LEFT JOIN runs r ON r.rowid = (SELECT max(rowid) FROM runs WHERE message_id = m.message_id)
 WHERE m.conversation_id = ?1 ORDER BY m.rowid
 """  # noqa: S608 - a constant
-_USAGE = """
-SELECT r.run_id, sum(input_tokens + output_tokens), sum(cost_usd), coalesce(max(tokens_estimated), 0)
+_USAGE = f"""
+SELECT r.run_id, sum(iif(provider IN {WITHOUT_LANGUAGE_MODEL}, 0, input_tokens + output_tokens)), sum(cost_usd),
+    coalesce(max(tokens_estimated), 0)
 FROM runs r CROSS JOIN llm_calls c ON c.run_id = r.run_id
 WHERE r.conversation_id = ? GROUP BY r.run_id
-"""
+"""  # noqa: S608 - a constant
 _ARTIFACT_COUNTS = """
 SELECT message_id, count(DISTINCT artifact_id) FROM artifact_versions
 WHERE conversation_id = ? AND artifact_id <> 'task_plan' GROUP BY message_id

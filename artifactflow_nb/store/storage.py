@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from artifactflow_nb.core.approvals import DENIED_ERRORS
-from artifactflow_nb.core.messages import COMPUTED_PROVIDER
+from artifactflow_nb.core.messages import WITHOUT_LANGUAGE_MODEL
 from artifactflow_nb.core.text.format import duration, usd
 from artifactflow_nb.errors import RunCancelled, StoreError, UsageError
 from artifactflow_nb.store.approvals import load_open_requests
@@ -223,8 +223,8 @@ class RunEntry:
 
     @property
     def tokens_text(self) -> str:
-        """The number of tokens, marked if it is estimated."""
-        return f"{'≈ ' if self.is_estimated else ''}{self.n_tokens:,}"
+        """The number of tokens, marked if it is estimated; a dash if no language model was used."""
+        return f"{'≈ ' if self.is_estimated else ''}{self.n_tokens:,}" if self.n_tokens else "–"
 
     @property
     def cost_text(self) -> str:
@@ -258,7 +258,8 @@ class Home:
     today: Sequence[ModelUsage]
 
 
-_USAGE = """coalesce(sum(input_tokens + output_tokens), 0) AS n_tokens,
+_USAGE = f"""coalesce(sum(input_tokens + output_tokens)
+    FILTER (WHERE provider NOT IN {WITHOUT_LANGUAGE_MODEL}), 0) AS n_tokens,
     coalesce(max(tokens_estimated), 0) AS is_estimated,
     iif(count(*) = count(cost_usd), sum(cost_usd), NULL) AS cost_usd"""
 
@@ -268,14 +269,15 @@ def load_home(db: sqlite3.Connection, limit: int, since: datetime) -> Home:
     newest = "SELECT run_id FROM runs WHERE parent_run_id IS NULL ORDER BY rowid DESC LIMIT ?"
     usage = f"""
         SELECT coalesce(response_model, request_model) AS model, count(*) AS n_calls, {_USAGE} FROM llm_calls
-        WHERE started_at >= ? AND provider <> ? AND input_tokens IS NOT NULL GROUP BY 1 ORDER BY n_tokens DESC
+        WHERE started_at >= ? AND provider NOT IN {WITHOUT_LANGUAGE_MODEL} AND input_tokens IS NOT NULL
+        GROUP BY 1 ORDER BY n_tokens DESC
     """  # noqa: S608 - constants only
     return Home(
         unfinished=load_unfinished(db),
         runs=[load_run_entry(db, row["run_id"]) for row in db.execute(newest, (limit,)).fetchall()],
         today=[
             ModelUsage(row["model"], row["n_calls"], row["n_tokens"], bool(row["is_estimated"]), row["cost_usd"])
-            for row in db.execute(usage, (to_microseconds(since), COMPUTED_PROVIDER))
+            for row in db.execute(usage, (to_microseconds(since),))
         ],
     )
 
@@ -297,14 +299,14 @@ def load_overview(db: sqlite3.Connection, n_newest: int) -> Overview:
     newest = load_newest(db, n_newest)
     counts = "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM sources)"
     n_conversations, n_sources = db.execute(counts).fetchone()
-    tokens = "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM llm_calls WHERE run_id = ?"
+    tokens = f"SELECT {_USAGE} FROM llm_calls WHERE run_id = ?"  # noqa: S608 - constants only
     return Overview(
         n_conversations=n_conversations,
         n_sources=n_sources,
         n_requests=len(load_open_requests(db)),
         unfinished=load_unfinished(db),
         newest=newest,
-        tokens=[db.execute(tokens, (run.run_id,)).fetchone()[0] for run in newest],
+        tokens=[db.execute(tokens, (run.run_id,)).fetchone()["n_tokens"] for run in newest],
         plans=[", ".join(plan.progress for plan in load_plans(db, run.run_id)) for run in newest],
     )
 

@@ -196,6 +196,7 @@ async def test_files_of_other_kinds_are_counted(sources: SourceManager, birds: P
     assert added.unsupported == {".csv": 2, ".jpg": 1, "": 1}
     assert repr(added).endswith("0 removed, 4 files of kinds that are not read (2 .csv, 1 without suffix, 1 .jpg)")
     assert "4 files of kinds that are not read (2 .csv" in added._repr_html_()
+    assert "save its text as .md, .txt, .html, .docx or .pdf" in added._repr_html_()
 
 
 async def test_folder_with_other_kinds_only_is_an_error_that_counts_them(sources: SourceManager, tmp_path: Path):

@@ -57,7 +57,7 @@ def choose(page: ShownView, title: str) -> None:
 def test_panel_asks_and_shows_answer(chat: Open) -> None:
     """The first question creates a conversation, which the next question continues."""
     wb, page = chat(["One.", "Two."])
-    assert "Nothing has been asked yet." in page.text
+    assert "Nothing has been asked yet. To search in your own files, call wb.add_sources(folder)" in page.text
     ask(page, "First?", "One.")
     ask(page, "Second?", "Two.")
     (conversation,) = wb.conversations()

@@ -265,3 +265,16 @@ def test_answer_of_the_person_is_a_line_of_the_conversation(tmp_path: Path) -> N
         assert "Lead agent asked:</span> The *city* or the state?</p>" in html
         assert "<p>Answered by user: The &lt;state&gt;.</p>" in html
         assert "Answered by user: The <state>." in saved_run(run._client)["text/plain"]
+
+
+def test_run_without_a_language_model_names_no_tokens(tmp_path: Path) -> None:
+    """Views and lists of an offline run name no tokens; the frames have the estimates."""
+    with af.Workbench(model="offline", data_dir=tmp_path, interactive=False) as wb:
+        run = wb.ask("What does the with statement do?").wait(30)
+        chat = ShownView(wb._thread, ChatView(wb._thread, run.conversation_id))
+        home = ShownView(wb._thread, HomeView(wb._thread))
+        tree = ShownView(wb._thread, TreeView(wb._thread, run.conversation_id))
+        for text in (saved_run(run._client)["text/html"], chat.text, tree.text):
+            assert not re.search(r"\d tokens", text)
+        assert ">–<" in home.html["run-table"]
+        assert wb.runs_df(run)["total_tokens"].item() > 0

@@ -86,10 +86,14 @@ RUNS = Frame(
         Column("response_models", "what", TEXT, "l.response_models", "Models that replied, by their names there."),
         *stored_columns("time", TIME, "r", started_at="When it began.", completed_at="When it ended."),
         Column(
-            "total_duration_s", "time", FLOAT, f"round({_TOTAL_MS} / 1000, 3)", "Seconds from its beginning to its end."
+            "total_duration_s",
+            "time",
+            FLOAT,
+            f"round({_TOTAL_MS} / 1000, 3)",
+            "Seconds from its beginning to its end, with the wait for a person (`wait_ms`).",
         ),
         Column("total_duration_ms", "time", FLOAT, _TOTAL_MS, "From its beginning to its end."),
-        Column("active_ms", "time", FLOAT, _ACTIVE_MS, "Without the time that a person took to decide."),
+        Column("active_ms", "time", FLOAT, _ACTIVE_MS, "Without the time that a person took to decide (`wait_ms`)."),
         Column("wait_ms", "time", FLOAT, "coalesce(w.wait_ms, 0.0)", "The time that a person took to decide."),
         Column("llm_ms", "time", FLOAT, "l.llm_ms", "The time of its model calls, added up."),
         Column("tool_ms", "time", FLOAT, "t.tool_ms", "The time of its tool calls without delegation, added up."),

@@ -20,7 +20,7 @@ import re
 import time
 from collections.abc import AsyncIterator
 
-from artifactflow_nb.core.messages import ToolProtocol
+from artifactflow_nb.core.messages import OFFLINE_MODEL, OFFLINE_PROVIDER, ToolProtocol
 from artifactflow_nb.models.base import (
     LocalModel,
     ModelDelta,
@@ -47,9 +47,9 @@ class OfflineModel(LocalModel):
         delay_s: Seconds between two pieces of text, for demonstrations.
     """
 
-    provider = "offline"
+    provider = OFFLINE_PROVIDER
     tool_protocols: tuple[ToolProtocol, ...] = ("native",)
-    default_model = "offline-extractive"
+    default_model = OFFLINE_MODEL
 
     def __init__(self, *, delay_s: float = 0.0) -> None:
         self._delay_s = delay_s

@@ -59,9 +59,10 @@ def usage_by_agent(
                 usage.setdefault(name, AgentUsage())
             for turn in job.turns:
                 if name := lanes.get(job.id) or turn.agent or job.agent:
-                    n_input, n_output = (int(turn.usage.get(kind) or 0) for kind in ("input_tokens", "output_tokens"))
+                    tokens = {} if turn.is_computed else turn.usage
+                    n_input, n_output = (int(tokens.get(kind) or 0) for kind in ("input_tokens", "output_tokens"))
                     counts = int(bool(turn.usage)), len(turn.calls)  # no usage until the model call has completed
-                    is_estimated = bool(turn.usage.get("estimated"))
+                    is_estimated = bool(tokens.get("estimated"))
                     used = AgentUsage(*counts, n_input, n_output, turn.duration_ms, turn.cost_usd, is_estimated)
                     usage[name] = usage.get(name, AgentUsage()) + used
         for call in transcript.stopped_usage:

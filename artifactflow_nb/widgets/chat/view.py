@@ -257,7 +257,12 @@ class ChatView(PolledView):
         return last if last and last.run and last.transcript.status in {RUNNING, WAITING} else None
 
     def _empty_note(self) -> str:
-        return translate("This question was deleted." if self._is_single else "Nothing has been asked yet.")
+        if self._is_single:
+            return translate("This question was deleted.")
+        hint: EnglishText = (
+            "To search in your own files, call {code} in a notebook, or drop them on the Research panel of JupyterLab."
+        )
+        return f"{translate('Nothing has been asked yet.')} {translate(hint, code='wb.add_sources(folder)')}"
 
     def _bar(self, model: str = "") -> Node:
         contexts = [turn.transcript.context for turn in self._turns if turn.transcript.context and self._with_metrics]

@@ -225,6 +225,7 @@ class TranscriptTurn:
         reasoning_ms: Duration of the reasoning; None during the reasoning, and if it is unknown.
         kinds: The kinds of the chunks that were applied so far, such as `reasoning`.
         is_done: Whether the model call has completed.
+        is_computed: Whether no language model was used.
         latest_piece_at: Time of the latest piece of the reply; None before the first.
         retries: Reason and delay in milliseconds of each retry.
         middleware_errors: Errors of middleware during the turn.
@@ -244,6 +245,7 @@ class TranscriptTurn:
     reasoning_ms: float | None = None
     kinds: set[str] = field(default_factory=set)
     is_done: bool = False
+    is_computed: bool = False
     latest_piece_at: datetime | None = None
     retries: list[tuple[str, float]] = field(default_factory=list)
     middleware_errors: list[str] = field(default_factory=list)
@@ -261,7 +263,12 @@ class TranscriptTurn:
 
     @property
     def tokens(self) -> "TranscriptTokens":
-        """The tokens of the reply; until it is complete, an estimate from its text, without the prompt."""
+        """The tokens of the reply; until it is complete, an estimate from its text, without the prompt.
+
+        A reply that no language model wrote has none.
+        """
+        if self.is_computed:
+            return TranscriptTokens()
         if self.usage:
             return TranscriptTokens(int(self.usage.get("total_tokens") or 0), bool(self.usage.get("estimated")))
         n_chars = self.reasoning.n_chars + self.reply.prose.n_chars + self.reply.call_chars

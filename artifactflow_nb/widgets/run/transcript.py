@@ -11,6 +11,7 @@ from typing import Any
 
 from artifactflow_nb import errors
 from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR, StreamEvent, StreamEventType
+from artifactflow_nb.core.messages import OFFLINE_MODEL
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
 from artifactflow_nb.core.text.shortened import GrowingText
 from artifactflow_nb.store.runs import CANCELLED, DELETED, INTERRUPTED, RUNNING, WAITING
@@ -77,6 +78,7 @@ class RunTranscript:
         self._turns: dict[tuple[str, str], TranscriptTurn] = {}
         self._latest_turns: dict[str, TranscriptTurn] = {}
         self._start_indexes: dict[str, int] = {}
+        self._computed_lanes: set[str] = set()  # lanes of agents that use no language model
         self._calls: dict[str, TranscriptCall] = {}
         self._plans: dict[str, TranscriptPlan] = {}
         self._seq = 0
@@ -243,6 +245,7 @@ class RunTranscript:
         job.awaiting_since = None
         if key not in self._turns:
             turn = TranscriptTurn(key[1], event.agent or job.agent, self._start_indexes.pop(lane, event.seq))
+            turn.is_computed = lane in self._computed_lanes
             last = self._latest_turns.get(lane)
             if last and not last.is_done:  # an attempt that failed, or whose process has died
                 job.turns.remove(last)
@@ -275,6 +278,8 @@ class RunTranscript:
     def _on_agent_start(self, event: StreamEvent) -> None:
         job = self._job(event)
         self._start_indexes[_lane(event)] = event.seq
+        if event.data.get("model") in {"", OFFLINE_MODEL}:
+            self._computed_lanes.add(_lane(event))
         job.awaiting_since = event.timestamp
         job.instruction = job.instruction or str(event.data.get("instruction") or "")
         job.model = str(event.data.get("model") or job.model)
