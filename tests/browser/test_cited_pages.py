@@ -74,17 +74,26 @@ run"""
 
 
 @pytest.mark.parametrize(
-    ("cell", "sentence"), [(0, "The ferry leaves"), (1, "Kayaks are hired")], ids=["saved", "live"]
+    ("cell", "sentence", "link"),
+    [
+        (0, "The ferry leaves", "Open the source"),
+        (1, "Kayaks are hired", "Open the source"),
+        (1, "Kayaks are hired", "local:notes/kayaks.md#kayaks"),
+    ],
+    ids=["saved", "live", "address"],
 )
-def test_text_source_opens_at_its_passage(lab: LabServer, open_page: OpenPage, cell: int, sentence: str) -> None:
+def test_text_source_opens_at_its_passage(
+    lab: LabServer, open_page: OpenPage, cell: int, sentence: str, link: str
+) -> None:
     """From a saved output the editor opens a text at its line, from a live view the preview of Markdown its heading."""
-    folder = lab.root / f"opened{cell}" / "notes"
+    place = f"opened{cell}{len(link)}"
+    folder = lab.root / place / "notes"
     folder.mkdir(parents=True)
     filler = "".join(f"Line {number} about something else.\n\n" for number in range(90))
     (folder / "ferries.txt").write_text(f"{filler}The ferry leaves the old pier at nine.\n\n{filler}")
     kayaks = f"# Lake\n\n{filler}# Kayaks\n\nKayaks are hired at the north shore.\n\n"
     (folder / "kayaks.md").write_text(kayaks + filler.replace("Line", "Word"))
-    name = f"opened{cell}/sources.ipynb"
+    name = f"{place}/sources.ipynb"
     write_notebook(lab, name, [SOURCES, "wb.chat(run)"])
     shown = open_page(name)
     shown.open()
@@ -93,9 +102,11 @@ def test_text_source_opens_at_its_passage(lab: LabServer, open_page: OpenPage, c
     if cell:
         shown.run_cell(1)
         output = shown.output(1).locator(".af-live")
-    output.locator(".af-answer .af-cite-mark").nth(cell).focus(timeout=SOON_MS)
-    output.get_by_role("link", name="Open the source").click(timeout=SOON_MS)
+    if link == "Open the source":
+        output.locator(".af-answer .af-cite-mark").nth(cell).focus(timeout=SOON_MS)
+    output.get_by_role("link", name=link).first.click(timeout=SOON_MS)
     viewer = shown.page.locator(".jp-FileEditor, .jp-MarkdownViewer")
     expect(viewer.get_by_text(sentence)).to_be_in_viewport(timeout=SOON_MS)
     expect(viewer.get_by_text("Line 0 about")).not_to_be_in_viewport()
+    assert len(shown.page.context.pages) == 1
     assert shown.errors == []
