@@ -260,7 +260,7 @@ class ChatView(PolledView):
         if self._is_single:
             return translate("This question was deleted.")
         hint: EnglishText = (
-            "To search in your own files, call {code} in a notebook, or drop them on the Research panel of JupyterLab."
+            "To search in your own files, call {code} in a notebook, or drop them on the side panel of JupyterLab."
         )
         return f"{translate('Nothing has been asked yet.')} {translate(hint, code='wb.add_sources(folder)')}"
 
