@@ -11,7 +11,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from artifactflow_nb.core.language import EnglishText, agent_label, translate
 from artifactflow_nb.core.text.cards import CardTable
@@ -34,9 +34,6 @@ from artifactflow_nb.widgets.forms.form import Field, form_node
 from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark, time_html
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAX_ROWS = 200
 _NAME_COLUMNS = 60
@@ -61,7 +58,7 @@ class MetricsView(ChatHost):
     """Metrics of model calls in groups.
 
     Args:
-        load_frame: Returns `metrics_df` for its arguments.
+        load_frame: Returns `metrics_df`, a DataFrame, for its arguments.
         call: The name of the method in code, such as `wb.metrics_df`.
         filters: The arguments of `load_frame` that limit the table to its subject.
     """
@@ -70,14 +67,14 @@ class MetricsView(ChatHost):
     css = "af-groups"
 
     def __init__(
-        self, thread: EngineThread, load_frame: "Callable[..., pd.DataFrame]", call: str, filters: Mapping[str, Any]
+        self, thread: EngineThread, load_frame: Callable[..., Any], call: str, filters: Mapping[str, Any]
     ) -> None:
         super().__init__(thread)
         self._load_frame, self._call, self._filters = load_frame, call, filters
         self._form = {"by": "agent", "search": ""}
         self._within: dict[str, tuple[str, str]] = {}  # key and name of a group, by its kind
         self._order: dict[str, Any] = {}
-        self._frame: pd.DataFrame
+        self._frame: Any  # a DataFrame
         self._by = "agent"  # of the loaded frame: while another one is loading, the form is ahead of it
         self._load_lock = asyncio.Lock()
 
