@@ -24,8 +24,8 @@ DENIED = """import artifactflow_nb as af
 plan = af.ToolCall("create_artifact", {"id": "task_plan", "title": "Plan", "content": "1. Write."})
 report = af.ToolCall("create_artifact", {"id": "report", "title": "Ferries", "content": "At nine."})
 model = af.ScriptedModel([plan, report, "Nothing is written."])
-denied = af.Workbench(data_dir="denied", model=model, approvals={"create_artifact": "ask"})
-run = denied.ask("Write.").wait().deny().wait()
+denied = af.Workbench(data_dir="denied", model=model, approvals={"create_artifact": "deny"})
+run = denied.ask("Write.").wait()
 run"""
 EMPTY = """empty = af.ToolCall("create_artifact", {"id": "report", "title": "Ferries", "content": ""})
 emptied = af.Workbench(data_dir="emptied", model=af.ScriptedModel([empty, "It has no text."]), approvals="approve")
