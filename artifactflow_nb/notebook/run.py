@@ -8,7 +8,6 @@ import asyncio
 import os
 import sqlite3
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import CancelledError
@@ -463,30 +462,26 @@ class Run(RunRecord):
         return self
 
     def wait(self, timeout_s: float | None = None) -> Self:
-        """Wait until the run ends, or needs a decision and no person is present; interrupting the cell ends the wait.
+        """Wait until the run ends, or needs a decision that no page shows; interrupting the cell ends the wait.
+
+        In a notebook, `await run` shows such a decision and waits for it.
 
         Args:
             timeout_s: Seconds before `TimeoutError` ends the wait; the run continues.
 
         Errors: `TimeoutError`; `RunError` if the workbench is closed during the wait.
         """
-        deadline = time.monotonic() + (threading.TIMEOUT_MAX if timeout_s is None else timeout_s)
-        while True:
-            settled = self._thread.submit(self._settled())
-            try:
-                settled.result(min(max(deadline - time.monotonic(), 0), threading.TIMEOUT_MAX))
-            except CancelledError:
-                raise self._closed() from None
-            except TimeoutError:
-                settled.cancel()
-                problem = f"is {self.status} after {timeout_s} s; it continues."
-                raise TimeoutError(f"The run {self.run_id} {problem}") from None
-            except KeyboardInterrupt:
-                settled.cancel()
-                raise KeyboardInterrupt(STILL_RUNNING) from None  # without the frames of the thread that waited
-            if not self._asks_nowhere():
-                break
-            self._show_requests()
+        settled = self._thread.submit(self._settled())
+        try:
+            settled.result(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
+        except CancelledError:
+            raise self._closed() from None
+        except TimeoutError:
+            settled.cancel()
+            raise TimeoutError(f"The run {self.run_id} is {self.status} after {timeout_s} s; it continues.") from None
+        except KeyboardInterrupt:
+            settled.cancel()
+            raise KeyboardInterrupt(STILL_RUNNING) from None  # without the frames of the thread that waited
         self._finish_wait()
         return self
 

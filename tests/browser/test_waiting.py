@@ -62,9 +62,8 @@ def test_awaiting_cell_shows_the_requests(lab: LabServer, open_page: OpenPage) -
     assert page.errors == []
 
 
-@pytest.mark.parametrize("wait", ["await run", "run.wait()"])
-def test_run_without_a_view_asks_in_the_waiting_cell(lab: LabServer, open_page: OpenPage, wait: str) -> None:
-    page = open_notebook(lab, open_page, SETUP, f"run = wb.ask('Send the letters.')\n{wait}\nrun.response")
+def test_run_without_a_view_asks_in_the_awaiting_cell(lab: LabServer, open_page: OpenPage) -> None:
+    page = open_notebook(lab, open_page, SETUP, "run = await wb.ask('Send the letters.')\nrun.response")
     page.page.mouse.move(0, 0)  # a control that appears under the pointer refuses the first click
     expect(cards(page, 1)).to_have_count(3, timeout=SOON_MS)
     page.output(1).get_by_role("button", name="Approve all 3").click()
