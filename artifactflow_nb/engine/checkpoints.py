@@ -45,6 +45,7 @@ END
 """
 
 logger = logging.getLogger(__name__)
+logging.getLogger("aiosqlite").setLevel(logging.INFO)  # DEBUG logs the values of statements, which may hold secrets
 
 
 def _ignore_journal_mode(action: int, pragma: str | None, *_more: str | None) -> int:

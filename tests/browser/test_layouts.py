@@ -56,7 +56,10 @@ def test_chat_decides_in_a_layout_and_its_values_are_observed(layout: str, lab: 
     expect(page.output(1)).to_contain_text("True completed 0 None", timeout=SOON_MS)
     expect(page.output(1)).to_contain_text("running waiting running completed")
     expect(page.output(1)).to_contain_text("1 0")
-    if layout != "HBox":
+    if layout == "HBox":
+        widths = page.output(0).locator(".af-live").evaluate_all("nodes => nodes.map((node) => node.clientWidth)")
+        assert min(widths) > 400, widths
+    else:
         page.output(0).locator(".lm-TabBar-tab, .jupyter-widget-Collapse-header").nth(1).click()
     expect(page.output(0).get_by_role("tree")).to_contain_text(QUESTION)
     assert_no_errors(page)
@@ -85,6 +88,11 @@ def test_hidden_panels_are_right_when_their_tab_is_opened(lab: LabServer, open_p
         expect(shown).to_have_count(1)
         assert shown.evaluate("node => node.scrollWidth <= node.clientWidth + 1 && node.clientHeight > 40")
     tabs.nth(3).click()
+    print(
+        "HTML",
+        shown.inner_html()[:200],
+        [e.evaluate("e => e.outerHTML.slice(0, 400)") for e in shown.locator("svg, img, [role=img]").all()],
+    )
     expect(shown.get_by_role("img", name="Timeline")).to_be_visible()
     assert_no_errors(page)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def test_replay_equals_the_recorded_run_byte_for_byte(tmp_path: Path, protocol: 
     with open_workbench(tmp_path, model=model, record=cassette, tool_protocol=protocol) as wb:
         run, events = ask(wb)
         frames = {
-            name: getattr(wb, name)(columns="all").drop(columns=["mode", "cassette"], errors="ignore")
+            name: attrgetter(name)(wb)(columns="all").drop(columns=["mode", "cassette"], errors="ignore")
             for name in FRAMES
         }
         recorded, shown = (
@@ -60,7 +61,7 @@ def test_replay_equals_the_recorded_run_byte_for_byte(tmp_path: Path, protocol: 
                 saved_run(run._client),
             ) == shown
             for name, frame in frames.items():
-                pd.testing.assert_frame_equal(getattr(wb, name)(columns="all")[list(frame)], frame)
+                pd.testing.assert_frame_equal(attrgetter(name)(wb)(columns="all")[list(frame)], frame)
             assert wb.lookups == []  # type: ignore[attr-defined]
             assert set(wb.llm_calls_df()["cassette"]) == {"hit"}
             assert wb.runs_df(columns="mode")["mode"].tolist() == ["replay"]

@@ -7,8 +7,14 @@ function initialize({ model }) {
   return () => shown.close();
 }
 
-/** Called for each view of the widget. @param {{model: any, el: HTMLElement}} context */
+/**
+ * Called for each view of the widget. Side by side, in an HBox, views share the width: the content of a view has none of its
+ * own, since its layout asks for the width of the view.
+ * @param {{model: any, el: HTMLElement}} context
+ */
 function render({ model, el }) {
+  el.style.flex ||= "1 1 0%";
+  el.style.minWidth ||= "0";
   return panels.get(model.get("key"))?.render(el) ?? (() => {});
 }
 
