@@ -231,8 +231,12 @@ class ExecutionMetrics(CardMixin):
     tool_calls: tuple[ToolExecution, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Convert to plain JSON."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        """Convert to plain JSON; only the usage of a stopped call has `estimated`."""
+        values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        for turn in values["agent_executions"]:
+            if not turn["token_usage"]["estimated"]:
+                del turn["token_usage"]["estimated"]
+        return values
 
     @property
     def total_tokens(self) -> int:

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ def differing_rows(now: dict[str, Any], recorded: dict[str, Any]) -> Iterator[st
 
 def stored_state(wb: af.Workbench, run: af.Run) -> dict[str, Any]:
     frames = {
-        name: getattr(wb, name)(columns="all").drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES
+        name: attrgetter(name)(wb)(columns="all").drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES
     }
     shown = [repr(run), run.response]
     return {"frames": frames, "rows": rows(wb), "events": [], "ends": [(run.status, run.error)], "shown": shown}

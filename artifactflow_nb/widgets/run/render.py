@@ -551,8 +551,11 @@ def _html_or_error(read: Callable[[], str]) -> str:
 
 
 def _lines(text: GrowingText) -> str:
-    """Return the complete lines of a streamed text that list its sources; empty before the first address."""
-    whole = text.text
+    """Return the complete lines of a streamed text that list its sources.
+
+    They are empty before the first address, and for a text whose end, which lists the sources, is not displayed.
+    """
+    whole = "" if text.n_left else text.text
     return whole.rpartition("\n")[0] if "://" in whole or "local:" in whole else ""
 
 
