@@ -362,6 +362,7 @@ _SCROLL_BEHIND_FORM = """async (card) => {
     const bottom = (node) => node.getBoundingClientRect().bottom;
     const form = card.closest(".af-live").querySelector(".af-compose");
     const notebook = card.closest(".jp-WindowedPanel-outer");
+    card.querySelector(":scope > .af-own").style.minHeight = "400px"; // buttons never cover the beginning
     card.closest(".af-turns").prepend(Object.assign(document.createElement("p"), { style: "height: 900px" }));
     notebook.scrollTop += bottom(card) - (bottom(notebook) - form.offsetHeight) - 40;
     await new Promise(requestAnimationFrame);
@@ -372,7 +373,7 @@ _SCROLL_BEHIND_FORM = """async (card) => {
 
 
 def test_buttons_of_a_card_stay_above_the_form(page: LabPage) -> None:
-    """If the end of a card is below the visible part, its buttons are displayed above the form at the lower edge."""
+    """If the end of a long card is below the visible part, its buttons are displayed above the form at the lower edge."""
     ask(page, "Write it.")
     approve = live(page).get_by_role("button", name="Approve write artifact")
     expect(approve).to_be_visible(timeout=SOON_MS)

@@ -27,13 +27,7 @@ from ipywidgets.widgets.widget import _instances
 panels = [widget for widget in _instances.values() if "Panel" in str(type(widget))]
 sizes = [len(json.dumps(panel.get_state(), default=str)) for panel in panels]
 print(len(sizes), max(sizes) <= 2000)"""
-PANELS = """from ipywidgets.widgets.widget import _instances
-print("execution", next(executions), "has", sum("Panel" in str(type(widget)) for widget in _instances.values()))"""
-MARIMO_CELLS = (
-    f"{WORKBENCH}import itertools\nexecutions = itertools.count(1)\nwb",
-    "chat = wb.chat()\nchat",
-    f"chat\n{PANELS}",
-)
+MARIMO_CELLS = (f"{WORKBENCH}wb", "chat = wb.chat()\nchat")
 
 
 def assert_no_widget_errors(page: LabPage) -> None:
@@ -100,7 +94,7 @@ def marimo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_panels_are_live_in_marimo(marimo: str, context: BrowserContext) -> None:
-    """In marimo, with shadow roots, a chat asks, streams and is approved; a cell that runs again closes its panel."""
+    """In marimo, with shadow roots, a chat asks, streams and is approved; keys are no commands."""
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -113,9 +107,4 @@ def test_panels_are_live_in_marimo(marimo: str, context: BrowserContext) -> None
     ask_in_chat(chat)
     expect(page.locator(".af-home.af-live")).to_contain_text(QUESTION)
     assert page.locator("[data-cell-id] .cm-editor").count() == n_cells
-    expect(page.locator("body")).to_contain_text("execution 1 has 2")
-    page.locator("[data-cell-id] .cm-editor").nth(1).click()
-    page.keyboard.press("Control+Enter")  # runs the third cell as well, which uses the chat
-    expect(page.locator("body")).to_contain_text("execution 2 has 2", timeout=20_000)
-    expect(chat.locator(".af-answer")).to_contain_text("It is written.", timeout=20_000)
     assert errors == []
