@@ -373,7 +373,7 @@ _SCROLL_BEHIND_FORM = """async (card) => {
 
 
 def test_buttons_of_a_card_stay_above_the_form(page: LabPage) -> None:
-    """If the end of a long card is below the visible part, its buttons are displayed above the form at the lower edge."""
+    """If the end of a long card is below the visible part, its buttons are above the form at the lower edge."""
     ask(page, "Write it.")
     approve = live(page).get_by_role("button", name="Approve write artifact")
     expect(approve).to_be_visible(timeout=SOON_MS)
