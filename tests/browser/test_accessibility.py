@@ -1,0 +1,83 @@
+"""axe-core finds nothing serious in any panel, light and dark: the table that each new one joins."""
+
+import pytest
+from browser.axe import axe_in_both_themes
+from browser.conftest import OpenPage
+from browser.lab import LabServer, new_notebook
+from browser.test_looks import TALL
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+SOON_MS = 30_000
+SETUP = """import time
+import ipywidgets
+import artifactflow_nb as af
+report = {"id": "report", "title": "Ferries", "content": "# Ferries\\n\\nAt nine, $x^2$."}
+written, changed = af.ToolCall("create_artifact", report), af.ToolCall("rewrite_artifact", {**report, "content": "No."})
+wb = af.Workbench(
+    data_dir="data",
+    model=af.ScriptedModel([written, "It is **ready**.", "At nine.", "At ten.", changed, "Done."]),
+    approvals={"create_artifact": "approve", "rewrite_artifact": "ask"},
+    prices={"scripted": af.Price(input=1, output=2)},
+)
+run = wb.ask("When does the ferry leave?").wait(20)
+other = wb.ask("And when does it return?").wait(20)
+again = wb.regenerate(other).wait(20)
+waiting = wb.ask("Change the report.", conversation_id=run.conversation_id)
+while not waiting.pending:
+    time.sleep(0.05)
+project = wb.projects.start("How fast does the sea rise?", template="paper")
+project.add("Aim", "Say how fast the sea rises at our coast.", phase="question", need_review=True)
+"""
+PANELS = {
+    "home": "wb.home()",
+    "chat": "wb.chat(run)",
+    "tree": "wb.tree()",
+    "artifacts": "wb.artifact_panel(run)",
+    "timeline": "wb.timeline(waiting)",
+    "board": "project.board()",
+    "run": "waiting.panel",
+    "metrics": "wb.metrics()",
+}
+"""The panels, which layouts take as well. A new one gets a line here."""
+OUTPUTS = {
+    "approvals": "wb.pending()",
+    "run view": "waiting",
+    "ended run": "other",
+    "comparison": "af.compare(other, again)",
+    "conversations": "wb.conversations()",
+    "runs": "wb.runs()",
+    "artifact": "run.artifacts",
+}
+"""What else cells display."""
+LAYOUT = f"ipywidgets.VBox([{', '.join(PANELS.values())}])"
+
+
+def in_notebook(cells: tuple[str, ...], n_views: int, lab: LabServer, open_page: OpenPage) -> list[str]:
+    """What axe finds in the outputs of cells in both themes."""
+    page = open_page(new_notebook(lab, SETUP, *cells))
+    page.page.set_viewport_size(TALL)
+    page.open()
+    page.run_all()
+    page.wait_done(len(cells))
+    page.page.wait_for_function(f"document.querySelectorAll('.af-live').length >= {n_views}", timeout=SOON_MS)
+    if home := page.page.get_by_role("button", name="Connect a model").all():
+        home[0].click()
+        expect(page.page.get_by_role("textbox", name="Endpoint")).to_be_visible(timeout=SOON_MS)
+    found = axe_in_both_themes(page, ".af-run, .af-card")
+    assert page.errors == []
+    return found
+
+
+def test_panels_in_cells(lab: LabServer, open_page: OpenPage) -> None:
+    """Every panel and every other output, with the form that connects a model."""
+    cells = tuple({**PANELS, **OUTPUTS}.values())
+    found = in_notebook(cells, len(PANELS) + 2, lab, open_page)
+    assert not found, "\n\n".join(found)
+
+
+def test_panels_in_a_layout(lab: LabServer, open_page: OpenPage) -> None:
+    """Every panel in one box of ipywidgets."""
+    found = in_notebook((LAYOUT,), len(PANELS), lab, open_page)
+    assert not found, "\n\n".join(found)
