@@ -5,13 +5,14 @@ Japanese and Korean runs become single characters and pairs of characters, and w
 accents, soft hyphens, vowel points, separators of thousands.
 """
 
+import atexit
 import re
 import sqlite3
 import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from artifactflow_nb.core.text.chinese import (
@@ -66,29 +67,31 @@ class Query:
     names: frozenset[str] = frozenset()
 
 
-class _Porter(threading.local):
-    """A table of FTS5 in the memory of each thread, which stems words as the index does."""
+@cache
+def _porter() -> sqlite3.Connection:
+    """Return a table of FTS5 in memory, which stems words as the index does; used under the lock `_STEMMING`."""
+    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    atexit.register(database.close)
+    database.executescript(
+        """
+        CREATE VIRTUAL TABLE words USING fts5 (word, content = '', tokenize = "porter unicode61 tokenchars '_'");
+        CREATE VIRTUAL TABLE stems USING fts5vocab (words, 'row');
+        """
+    )
+    return database
 
-    def __init__(self) -> None:
-        self.database = sqlite3.connect(":memory:", isolation_level=None)
-        self.database.executescript(
-            """
-            CREATE VIRTUAL TABLE words USING fts5 (word, content = '', tokenize = "porter unicode61 tokenchars '_'");
-            CREATE VIRTUAL TABLE stems USING fts5vocab (words, 'row');
-            """
-        )
 
-
-_PORTER = _Porter()
+_STEMMING = threading.Lock()
 
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """Return the stem that FTS5 stores for a word; words without a letter or digit are unchanged."""
-    database = _PORTER.database
-    database.execute("INSERT INTO words (rowid, word) VALUES (1, ?)", (word,))
-    row = database.execute("SELECT term FROM stems").fetchone()
-    database.execute("INSERT INTO words (words) VALUES ('delete-all')")
+    with _STEMMING:
+        database = _porter()
+        database.execute("INSERT INTO words (rowid, word) VALUES (1, ?)", (word,))
+        row = database.execute("SELECT term FROM stems").fetchone()
+        database.execute("INSERT INTO words (words) VALUES ('delete-all')")
     return str(row[0]) if row else word
 
 
