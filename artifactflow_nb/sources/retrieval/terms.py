@@ -12,7 +12,7 @@ import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 
 from artifactflow_nb.core.text.chinese import (
@@ -67,32 +67,30 @@ class Query:
     names: frozenset[str] = frozenset()
 
 
-@cache
-def _porter() -> sqlite3.Connection:
-    """Return a table of FTS5 in memory, which stems words as the index does; used under the lock `_STEMMING`."""
-    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    atexit.register(database.close)
-    database.executescript(
-        """
-        CREATE VIRTUAL TABLE words USING fts5 (word, content = '', tokenize = "porter unicode61 tokenchars '_'");
-        CREATE VIRTUAL TABLE stems USING fts5vocab (words, 'row');
-        """
-    )
-    return database
+class _Porter:
+    """A table of FTS5 in memory, which stems words as the index does; threads take turns."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        atexit.register(self._database.close)
+        self._database.executescript(
+            """
+            CREATE VIRTUAL TABLE words USING fts5 (word, content = '', tokenize = "porter unicode61 tokenchars '_'");
+            CREATE VIRTUAL TABLE stems USING fts5vocab (words, 'row');
+            """
+        )
+
+    def stem(self, word: str) -> str:
+        """Return the stem that FTS5 stores for a word; words without a letter or digit are unchanged."""
+        with self._lock:
+            self._database.execute("INSERT INTO words (rowid, word) VALUES (1, ?)", (word,))
+            row = self._database.execute("SELECT term FROM stems").fetchone()
+            self._database.execute("INSERT INTO words (words) VALUES ('delete-all')")
+        return str(row[0]) if row else word
 
 
-_STEMMING = threading.Lock()
-
-
-@lru_cache(maxsize=65_536)
-def stem(word: str) -> str:
-    """Return the stem that FTS5 stores for a word; words without a letter or digit are unchanged."""
-    with _STEMMING:
-        database = _porter()
-        database.execute("INSERT INTO words (rowid, word) VALUES (1, ?)", (word,))
-        row = database.execute("SELECT term FROM stems").fetchone()
-        database.execute("INSERT INTO words (words) VALUES ('delete-all')")
-    return str(row[0]) if row else word
+stem = lru_cache(maxsize=65_536)(_Porter().stem)
 
 
 def visible_text(text: str) -> str:
