@@ -14,10 +14,12 @@ from support.replies import in_request_protocol
 
 import artifactflow_nb as af
 from artifactflow_nb.core.language import NAMES
+from artifactflow_nb.engine.cited_sources import REFERENCE_EXPORTS
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.folder_file import TRUST_VARIABLE
 from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES, Settings
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.sources.rows import RELATED_ADDRESSES
 from artifactflow_nb.store.frames import PLUGIN_FRAMES
 from artifactflow_nb.store.schema import KEYS, PLUGIN_TABLES, ROW_CHECKS
 from artifactflow_nb.store.storage import KEPT_CONVERSATIONS
@@ -113,7 +115,10 @@ def workbench(tmp_path: Path) -> Iterator[OpenWorkbench]:
 @pytest.fixture
 def own_plugins() -> Iterator[Callable[[], None]]:
     """Remove what plugins of the test have declared in this process, after the test or when the function is called."""
-    registries: tuple[dict[Any, Any], ...] = (PLUGIN_TABLES, PLUGIN_FRAMES, KEYS, ROW_CHECKS, KEPT_CONVERSATIONS, NAMES)
+    registries: tuple[dict[Any, Any], ...] = (
+        *(PLUGIN_TABLES, PLUGIN_FRAMES, KEYS, ROW_CHECKS, KEPT_CONVERSATIONS, REFERENCE_EXPORTS, RELATED_ADDRESSES),
+        NAMES,
+    )
     before = [dict(registry) for registry in registries[:-1]] + [deepcopy(NAMES)]
 
     def restore() -> None:

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 from urllib.request import url2pathname
 
@@ -21,11 +22,14 @@ from artifactflow_nb.sources.cited_pages import cited_section, place_in_file
 from artifactflow_nb.sources.manager import SCHEME, SourceManager
 from artifactflow_nb.sources.values import Evidence, is_same_source
 from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.database import DatabaseWork
 from artifactflow_nb.store.runs import load_run
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.lead import ask_person, call_subagent
 from artifactflow_nb.tools.web.fetch import Fetcher
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
+
+T = TypeVar("T")
 
 _MAX_PARENTS = 2
 _TOOLS_WITH_MODEL_TEXTS = frozenset(
@@ -95,6 +99,39 @@ def artifact_evidence(db: sqlite3.Connection, artifact: Artifact, cited: Collect
     row = db.execute("SELECT run_id FROM runs WHERE message_id = ?", (artifact.message_id,)).fetchone()
     cited = addresses_of(artifact.markdown) if cited is None else cited
     return load_evidence(db, artifact.run_id or (row and row["run_id"]), cited)
+
+
+class StoreReader(Protocol):
+    """Reads a store."""
+
+    def __call__(self, work: DatabaseWork[T], /) -> T:
+        """Call a function with a read-only connection to the store, and return the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class CitedTexts:
+    """The texts of a run or of an artifact, as a value from which plugins make references.
+
+    Attributes:
+        texts: Texts in Markdown with their lists of sources.
+        read: Reads the store.
+        load_evidence: Loads what the run has read of sources, by a connection and the addresses of the sources.
+    """
+
+    texts: Sequence[str]
+    read: StoreReader
+    load_evidence: Callable[[sqlite3.Connection, Collection[str]], Evidence]
+
+
+REFERENCE_EXPORTS: dict[str, Callable[..., Any]] = {}
+"""Functions of plugins by the form of the references, such as `BibTeX`; each gets `CitedTexts` first."""
+
+
+def export_references(form: str, cited: CitedTexts, *args: object) -> Any:
+    """Return the references of texts in a form; `UsageError` if no plugin has the form."""
+    if form not in REFERENCE_EXPORTS:
+        raise UsageError(f"No plugin writes references in {form}. Install the plugin that does.")
+    return REFERENCE_EXPORTS[form](cited, *args)
 
 
 def source_link(db: sqlite3.Connection, address: str, passage: str = "") -> str:

@@ -8,8 +8,10 @@ from pydantic import BaseModel
 
 from artifactflow_nb.core.language import EnglishText, add_names
 from artifactflow_nb.core.plan import DELEGATING_TOOLS, MODEL_TEXT_TOOLS
+from artifactflow_nb.engine.cited_sources import REFERENCE_EXPORTS
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.flows.base import FlowSpec
+from artifactflow_nb.sources.rows import RELATED_ADDRESSES, RelatedAddresses
 from artifactflow_nb.store.artifacts import ArtifactHook
 from artifactflow_nb.store.frames import Frame, add_frame
 from artifactflow_nb.store.schema import ROW_CHECKS, RowCheck, Table, add_table
@@ -72,6 +74,9 @@ class Plugin:
             the engine, the conversation and the last message of the branch.
         accessor: Returns, for a workbench, its attribute by the name of the plugin, such as `wb.notes`.
         routes: Returns its paths in the HTTP interface, when a server starts.
+        exports: Functions that write references in a form; see `REFERENCE_EXPORTS`.
+        related_addresses: Returns the addresses of sources that a sealed file needs in addition to those that its run
+            cites; see `RelatedAddresses`.
         check_row: Checks a row of a file, such as a sealed run: `ValueError` refuses the file.
     """
 
@@ -89,6 +94,8 @@ class Plugin:
     references: "Callable[[Engine, str, str | None], Awaitable[Sequence[tuple[str, str, str]]]] | None" = None
     accessor: Callable[[Any], Any] | None = None
     routes: Callable[[], Sequence[ServedRoute]] = tuple
+    exports: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    related_addresses: RelatedAddresses | None = None
     check_row: RowCheck | None = None
 
 
@@ -110,8 +117,11 @@ def add_plugin(plugin: Plugin) -> Plugin:
     add_names(plugin.labels)
     DELEGATING_TOOLS.update(plugin.delegating_tools)
     MODEL_TEXT_TOOLS.update(plugin.model_text_tools)
+    REFERENCE_EXPORTS.update(plugin.exports)
     if plugin.kept_conversations is not None:
         KEPT_CONVERSATIONS[plugin.name] = plugin.kept_conversations
+    if plugin.related_addresses is not None:
+        RELATED_ADDRESSES[plugin.name] = plugin.related_addresses
     if plugin.check_row is not None:
         ROW_CHECKS[plugin.name] = plugin.check_row
     return plugin

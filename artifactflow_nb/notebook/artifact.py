@@ -17,16 +17,17 @@ from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
 from artifactflow_nb.core.text.format import count, format_local_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown
 from artifactflow_nb.core.text.shortened import shown_html
-from artifactflow_nb.core.works import Work, to_bibtex
-from artifactflow_nb.engine.cited_sources import artifact_citations, artifact_evidence
+from artifactflow_nb.engine.cited_sources import (
+    CitedTexts,
+    artifact_citations,
+    artifact_evidence,
+    export_references,
+)
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export.citation_style import CitationStyle, in_citation_style
 from artifactflow_nb.export.document import artifact_document
 from artifactflow_nb.export.files import ExportMixin, write_document
-from artifactflow_nb.notebook.citation import Citation, find_citation
-from artifactflow_nb.sources.bibliography import cited_works, unique_works
-from artifactflow_nb.sources.citation_marks import listed_sources
+from artifactflow_nb.notebook.citation import CitesSources
 from artifactflow_nb.store.artifact_versions import (
     CHANGE_LABELS,
     Artifact,
@@ -80,7 +81,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ArtifactHandle(ExportMixin, Artifact):
+class ArtifactHandle(CitesSources, ExportMixin, Artifact):
     """A version of an artifact: the fields of `Artifact`, and methods to edit, compare and export it.
 
     Attributes:
@@ -166,15 +167,18 @@ class ArtifactHandle(ExportMixin, Artifact):
             lambda store, by: store.rename(by, self.artifact_id, title, expected_version=self.version)
         )
 
-    def _write(self, form: str, path: AnyPath | None, *, overwrite: bool, style: CitationStyle | None = None) -> Path:
+    def _cited_texts(self) -> CitedTexts:
+        return CitedTexts([self.markdown], self.branch.read, lambda db, cited: artifact_evidence(db, self, cited))
+
+    def _write(self, form: str, path: AnyPath | None, *, overwrite: bool, style: AnyPath | None = None) -> Path:
         with in_language(self.branch.thread.language if self.branch.thread else "en"):
             document = artifact_document(self, self.branch.read(lambda db: artifact_evidence(db, self)))
             if style is not None:
-                document = in_citation_style(document, self._works_by_number(), style)
+                document = export_references("a citation style", self._cited_texts(), document, style)
             return write_document(document, form, path, overwrite=overwrite)
 
     def to_markdown(
-        self, path: AnyPath | None = None, *, overwrite: bool = False, style: CitationStyle | None = None
+        self, path: AnyPath | None = None, *, overwrite: bool = False, style: AnyPath | None = None
     ) -> Path:
         """Write a Markdown file: the text, or with its citations and its list of sources in a style.
 
@@ -195,33 +199,9 @@ class ArtifactHandle(ExportMixin, Artifact):
         """
         return self._write("md", path, overwrite=overwrite, style=style)
 
-    def to_docx(
-        self, path: AnyPath | None = None, *, overwrite: bool = False, style: CitationStyle | None = None
-    ) -> Path:
+    def to_docx(self, path: AnyPath | None = None, *, overwrite: bool = False, style: AnyPath | None = None) -> Path:
         """Write a Word document (needs `artifactflow-nb[docx]`); arguments and errors as for `to_markdown`."""
         return self._write("docx", path, overwrite=overwrite, style=style)
-
-    def to_bibtex(self) -> str:
-        """Return the works in the text's list of sources as BibTeX; sources without a known work have their title."""
-        return to_bibtex(self._cited_works())
-
-    def to_csl(self) -> list[dict[str, Any]]:
-        """Return the works in the text's list of sources as items of CSL-JSON."""
-        return [dict(work.item) for work in self._cited_works()]
-
-    def _cited_works(self) -> list[Work]:
-        return unique_works(self._works_by_number())
-
-    def _works_by_number(self) -> dict[int, Work]:
-        listed = listed_sources(self.markdown).values()
-        return self.branch.read(lambda db: cited_works(db, listed, lambda cited: artifact_evidence(db, self, cited)))
-
-    def citation(self, number: int) -> Citation:
-        """Return the source that the text cites as `[number]`; a cell displays its passage and, for a PDF, its page.
-
-        Errors: `NotFound` for a number that the text does not list.
-        """
-        return self.branch.read(lambda db: find_citation(db, [self.markdown], number, artifact_evidence(db, self)))
 
     @property
     def cell(self) -> str:

@@ -2,13 +2,16 @@
 
 import base64
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
 from artifactflow_nb.core.text.markdown import escape, safe_markdown_line
+from artifactflow_nb.engine.cited_sources import CitedTexts, export_references
 from artifactflow_nb.errors import NotFound, UsageError, brief
-from artifactflow_nb.sources.citation_marks import cited_statement, find_passage, listed_sources
+from artifactflow_nb.sources.citation_marks import addresses_of, cited_statement, find_passage, listed_sources
 from artifactflow_nb.sources.cited_pages import CitedSection, cited_section
 from artifactflow_nb.sources.rows import SCHEME
 from artifactflow_nb.sources.values import NOT_READ, Evidence
@@ -88,3 +91,36 @@ def find_citation(db: sqlite3.Connection, texts: Sequence[str], number: int, evi
     beginning, passage, _ = find_passage(statement, text)
     is_unread = evidence.is_unread(source.address)
     return Citation(number, source.title, source.address, passage or beginning, section, is_unread=is_unread)
+
+
+class CitesSources(ABC):
+    """Adds `citation`, `to_bibtex` and `to_csl` to a run or an artifact; subclasses implement `_cited_texts`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _cited_texts(self) -> CitedTexts:
+        """Return the texts, of which some may list sources."""
+
+    def citation(self, number: int) -> Citation:
+        """Return the source that `[number]` cites, in a run in the answer and in the artifacts that the run wrote.
+
+        A cell shows its passage and, for a PDF, the picture of its page with the passage marked.
+
+        Errors: `NotFound` for a number that no text lists.
+        """
+        cited = self._cited_texts()
+        listed = addresses_of(*cited.texts)
+        return cited.read(lambda db: find_citation(db, cited.texts, number, cited.load_evidence(db, listed)))
+
+    def to_bibtex(self) -> str:
+        """Return the works in the lists of sources as BibTeX; those of a run are in its answer and its artifacts.
+
+        A source without a known work, such as a note, has its title and its address. The note of a work says if the run
+        has not read it.
+        """
+        return str(export_references("BibTeX", self._cited_texts()))
+
+    def to_csl(self) -> list[dict[str, Any]]:
+        """Return the works of `to_bibtex` as items of CSL-JSON."""
+        return list(export_references("CSL-JSON", self._cited_texts()))

@@ -27,14 +27,13 @@ from artifactflow_nb.core.suggestions import SuggestsNames
 from artifactflow_nb.core.text.cards import card_frame, cell_html
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html
-from artifactflow_nb.core.works import Work, to_bibtex
-from artifactflow_nb.engine.cited_sources import load_evidence
+from artifactflow_nb.engine.cited_sources import CitedTexts, load_evidence
 from artifactflow_nb.engine.factories import known_values
 from artifactflow_nb.engine.run_client import RunClient, RunReader
 from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError, brief
 from artifactflow_nb.export.report import write_report
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
-from artifactflow_nb.notebook.citation import Citation, find_citation
+from artifactflow_nb.notebook.citation import CitesSources
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.lists import EventList, RequestList, StepList
 from artifactflow_nb.recording.engine import RecordingThread
@@ -43,8 +42,6 @@ from artifactflow_nb.recording.rows import RunRows, load_branch_rows, load_run_r
 from artifactflow_nb.recording.seal import SealedParts, load_parts, write_sealed
 from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.recording.verify import VerificationReport
-from artifactflow_nb.sources.bibliography import cited_works, unique_works
-from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.conversation_tree import load_retry
 from artifactflow_nb.store.database import read_store
@@ -113,7 +110,7 @@ class NoAnswer(Markdown):
         return card_frame(f"<p><em>No answer.</em> {cell_html(self.reason)}</p>")
 
 
-class RunRecord(SuggestsNames, ABC):
+class RunRecord(SuggestsNames, CitesSources, ABC):
     """The stored data of a run: question, response, events, metrics, steps.
 
     Attributes:
@@ -214,35 +211,8 @@ class RunRecord(SuggestsNames, ABC):
             INTERRUPTED: HOW_TO_RESUME,
         }.get(status, f"The run is {status}. Wait with `await run` or run.wait().")
 
-    def citation(self, number: int) -> Citation:
-        """Return the source that `[number]` cites in the answer and in the artifacts that the run wrote.
-
-        A cell shows its passage and, for a PDF, the picture of its page with the passage marked.
-
-        Errors: `NotFound` for a number that none of these texts lists.
-        """
-        texts = self._texts()
-        cited = addresses_of(*texts)
-        return self._client.read(lambda db: find_citation(db, texts, number, load_evidence(db, self.run_id, cited)))
-
-    def to_bibtex(self) -> str:
-        """Return the works in the lists of sources of the answer and of the run's artifacts as BibTeX.
-
-        A source without a known work, such as a note, has its title and its address. The note of a work says if the run
-        has not read it.
-        """
-        return to_bibtex(self._cited_works())
-
-    def to_csl(self) -> list[dict[str, Any]]:
-        """Return the works of `to_bibtex` as items of CSL-JSON."""
-        return [dict(work.item) for work in self._cited_works()]
-
-    def _cited_works(self) -> list[Work]:
-        listed = [source for _, source in sorted(listed_sources(*self._texts()).items())]
-        works = self._client.read(
-            lambda db: cited_works(db, listed, lambda cited: load_evidence(db, self.run_id, cited))
-        )
-        return unique_works(works)
+    def _cited_texts(self) -> CitedTexts:
+        return CitedTexts(self._texts(), self._client.read, lambda db, cited: load_evidence(db, self.run_id, cited))
 
     def _texts(self) -> list[str]:
         """Return the answer, then the Markdown artifacts that the run wrote, the newest first."""

@@ -7,6 +7,8 @@ from typing import Any, Generic, TypeVar
 from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS, Plugin, add_plugin
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.plugins.graphs import GRAPHS
+from artifactflow_nb.plugins.literature import LITERATURE
+from artifactflow_nb.plugins.literature import references as literature_references
 from artifactflow_nb.plugins.projects import PROJECTS
 from artifactflow_nb.plugins.projects.accessor import ProjectFrames, Projects
 
@@ -18,6 +20,7 @@ GROUP = "artifactflow_nb.plugins"
 for _plugin in (
     # One line for each plugin:
     GRAPHS,
+    LITERATURE,
     PROJECTS,
 ):
     BUILT_IN_PLUGINS[_plugin.name] = add_plugin(_plugin)
@@ -36,12 +39,14 @@ class Accessor(Generic[T]):
 class SealedRunAccessors:
     """The accessors of the built-in plugins on a sealed run, a line for each plugin."""
 
+    works_df = literature_references.works_df
     projects = Accessor(ProjectFrames)
 
 
 class WorkbenchAccessors:
     """The accessors of the built-in plugins on a workbench, a line for each plugin."""
 
+    works_df = literature_references.works_df
     projects = Accessor(Projects)
 
 

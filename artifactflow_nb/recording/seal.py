@@ -32,10 +32,9 @@ from artifactflow_nb.recording.cassette import Cassette, Head, one_recording
 from artifactflow_nb.recording.files import Limits, find_member, pack, unpack, write_bytes
 from artifactflow_nb.recording.rows import RunRows, load_branch_rows, redacted, redacted_json
 from artifactflow_nb.recording.schema import LOCAL_SOURCES, check_ended, check_local_sources
-from artifactflow_nb.sources.bibliography import addresses_of_works
 from artifactflow_nb.sources.citations import documents_read, find_addresses
 from artifactflow_nb.sources.formats.sections import AnchorAllocator, slug
-from artifactflow_nb.sources.manager import SCHEME
+from artifactflow_nb.sources.rows import RELATED_ADDRESSES, SCHEME
 from artifactflow_nb.store.encoding import add_functions, insert, to_json
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.schema import KEYS, SCHEMA_VERSION, create_schema, from_microseconds
@@ -132,7 +131,8 @@ def load_sources(
     addresses = [document.address for document in documents]
     addresses += [address for text in texts for address in find_addresses(text)]
     local = sorted({address.removeprefix(SCHEME) for address in addresses if address.startswith(SCHEME)})
-    works = [address.removeprefix(SCHEME) for address in addresses_of_works(db, addresses)]
+    related = [address for find in RELATED_ADDRESSES.values() for address in find(db, addresses)]
+    works = [address.removeprefix(SCHEME) for address in related]
     wanted = {
         "sources": [address.partition("#")[0] for address in (*local, *works)],
         "sections": local,

@@ -3,7 +3,7 @@
 import difflib
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from artifactflow_nb.core.works import Work
@@ -15,6 +15,11 @@ from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.schema import from_microseconds
 
 SCHEME = "local:"
+
+RelatedAddresses = Callable[[sqlite3.Connection, Iterable[str]], list[str]]
+RELATED_ADDRESSES: dict[str, RelatedAddresses] = {}
+"""By plugin, what returns the addresses of sources that a sealed file needs in addition to those that a run cites."""
+
 _MAX_NEAREST = 5
 _MAX_SAMPLED = 50
 _KNOWN = "SELECT 1 FROM sources WHERE source_id = ?"

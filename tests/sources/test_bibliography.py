@@ -13,7 +13,7 @@ from support.pdf import Line, paragraph, pdf
 
 from artifactflow_nb.core.works import Work, find_arxiv_id, find_doi, merge_works, to_bibtex, with_keys
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.sources.bibliography import cited_works
+from artifactflow_nb.plugins.literature.cited_works import cited_works
 from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.sources.formats.bibliography import read_bibtex, read_csl, read_ris
 from artifactflow_nb.sources.formats.pdf import read_pdf
@@ -738,9 +738,7 @@ async def test_zotero_is_read_while_it_is_in_use(sources: SourceManager, tmp_pat
     assert (book.title, book.is_retracted) == ("Otters", True)
     (paper,) = [source.source_id for source in added.sources if source.source_id.endswith(".pdf")]
     text = f"Yes. [1]\n\n**Sources**\n\n1. Herons — local:{paper}#page-1"
-    cited = await sources._database.read(
-        lambda db: cited_works(db, listed_sources(text).values(), lambda _: Evidence())
-    )
+    cited = await sources._database.read(lambda db: cited_works(db, listed_sources(text), lambda _: Evidence()))
     assert [(work.title, work.doi) for work in cited.values()] == [("Herons of the lake", "10.1000/z")]
 
 

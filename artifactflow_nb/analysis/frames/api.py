@@ -15,7 +15,7 @@ from artifactflow_nb.analysis.frames.catalog import (
     SOURCES,
     TOOL_CALLS,
 )
-from artifactflow_nb.analysis.frames.computed import load_storage, load_works
+from artifactflow_nb.analysis.frames.computed import load_storage
 from artifactflow_nb.analysis.frames.metrics import load_metrics_frame
 from artifactflow_nb.analysis.frames.query import Params, query
 from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
@@ -219,15 +219,6 @@ class Frames:
         filters = {"conversation": conversation, "since": since, "until": until, **names}
         with in_language(self._language):
             return load_metrics_frame(self._store, run, by, search, sort, ascending=ascending, **filters)
-
-    def works_df(self) -> "pd.DataFrame":
-        """One row per publication: those of the PDF files among the sources, and those that bibliographies list.
-
-        A publication that several sources describe is one row. Columns: `title`, `authors` (separated by `; `), `year`,
-        `venue`, `type` (of CSL), `doi`, `arxiv_id`, `is_retracted`, `key` (of the bibliography), `n_sources`,
-        `addresses` (of the sources, separated by spaces) and `abstract`. Unknown values are NA.
-        """
-        return load_works(self._store)
 
     def storage_df(self) -> "pd.DataFrame":
         """The size of the store on disk: one row per conversation and kind of content, the largest first.

@@ -1,4 +1,4 @@
-"""Frames that Python computes: publications, searches, the size of a store, pruned conversations, Markdown tables."""
+"""Frames that Python computes: searches, the size of a store, pruned conversations, Markdown tables."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from artifactflow_nb.analysis.frames.reading import schema_name
-from artifactflow_nb.sources.bibliography import all_works
 from artifactflow_nb.sources.values import SectionHit
 from artifactflow_nb.sources.vector_search import RankingCheck
 from artifactflow_nb.store.database import read_store
@@ -87,44 +86,6 @@ def frame_from_rows(name: str, columns: Mapping[str, str], rows: Sequence[tuple[
     from artifactflow_nb.analysis.frames.packing import as_frame, pack
 
     return as_frame(list(columns), pack(rows, list(columns.values())), schema_name(name))
-
-
-_WORKS = {
-    "title": TEXT,
-    "authors": TEXT,
-    "year": INT,
-    "venue": TEXT,
-    "type": ENUM,
-    "doi": TEXT,
-    "arxiv_id": TEXT,
-    "is_retracted": BOOL,
-    "key": TEXT,
-    "n_sources": INT,
-    "addresses": TEXT,
-    "abstract": TEXT,
-}
-
-
-def load_works(store: Path) -> "pd.DataFrame":
-    """Load the publications: one row each, those of bibliographies first."""
-    rows = [
-        (
-            work.title or None,
-            "; ".join(work.authors) or None,
-            work.year,
-            work.venue or None,
-            work.item.get("type"),
-            work.doi or None,
-            work.arxiv_id or None,
-            work.is_retracted,
-            work.key or None,
-            len(addresses),
-            " ".join(addresses),
-            work.abstract or None,
-        )
-        for addresses, work in read_store(store, all_works)
-    ]
-    return frame_from_rows("works", _WORKS, rows)
 
 
 SearchFrame: TypeAlias = "pd.DataFrame"

@@ -45,9 +45,9 @@ def addresses_of_works(db: sqlite3.Connection, cited: Iterable[str]) -> list[str
 
 
 def cited_works(
-    db: sqlite3.Connection, listed: Iterable[ListedSource], load_evidence: Callable[[Collection[str]], Evidence]
+    db: sqlite3.Connection, listed: Mapping[int, ListedSource], load_evidence: Callable[[Collection[str]], Evidence]
 ) -> dict[int, Work]:
-    """Return the works of listed sources by number, each with a unique citation key.
+    """Return the works of listed sources by the number in the list, each with a unique citation key.
 
     A source without a known work is a work with its address and the title that is listed or else known. Numbers of one
     work share a key. The note of a work says if the run has read none of its addresses, as `load_evidence` finds.
@@ -62,7 +62,7 @@ def cited_works(
         known.pop(name, None)
     cited: dict[int, Work] = {}
     places: list[tuple[set[str], Work]] = []
-    for source in listed:
+    for _, source in sorted(listed.items()):
         title = source.title
         if title == source.address:
             ids = title, title.removeprefix(SCHEME).partition("#")[0]

