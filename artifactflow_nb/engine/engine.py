@@ -206,8 +206,8 @@ class Engine:
         self.prices = PriceTable(own, self.model.endpoint if isinstance(self.model, OpenAIModel) else None)
         for plugin in self.plugins.values():
             self._of_plugins |= plugin.services(self)
-            if plugin.on_artifact_written is not None:
-                self.artifacts.on_written.append(plugin.on_artifact_written)
+            self.sources.readers |= plugin.readers
+            self.artifacts.on_written += filter(None, [plugin.on_artifact_written])
             for entry in plugin.tools:
                 self.register_tool(entry)
         self.mcp = McpToolset(settings.mcp, self.tools, self.agent_registry, mask=self.secrets.mask)

@@ -11,6 +11,7 @@ from artifactflow_nb.core.plan import DELEGATING_TOOLS, MODEL_TEXT_TOOLS
 from artifactflow_nb.engine.cited_sources import REFERENCE_EXPORTS
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.flows.base import FlowSpec
+from artifactflow_nb.sources.formats.sections import Extractors
 from artifactflow_nb.sources.rows import RELATED_ADDRESSES, RelatedAddresses
 from artifactflow_nb.store.artifacts import ArtifactHook
 from artifactflow_nb.store.frames import Frame, add_frame
@@ -74,6 +75,7 @@ class Plugin:
             the engine, the conversation and the last message of the branch.
         accessor: Returns, for a workbench, its attribute by the name of the plugin, such as `wb.notes`.
         routes: Returns its paths in the HTTP interface, when a server starts.
+        readers: Its extractors by kind of file, such as `.bib`; see `Extractors`.
         exports: Functions that write references in a form; see `REFERENCE_EXPORTS`.
         related_addresses: Returns the addresses of sources that a sealed file needs in addition to those that its run
             cites; see `RelatedAddresses`.
@@ -94,6 +96,7 @@ class Plugin:
     references: "Callable[[Engine, str, str | None], Awaitable[Sequence[tuple[str, str, str]]]] | None" = None
     accessor: Callable[[Any], Any] | None = None
     routes: Callable[[], Sequence[ServedRoute]] = tuple
+    readers: Extractors = field(default_factory=dict)
     exports: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     related_addresses: RelatedAddresses | None = None
     check_row: RowCheck | None = None

@@ -53,7 +53,7 @@ _UNDECLARED = (
 LOCAL_SOURCES = {
     "sources": ["source_id", "uri", "title", "fetched_at", "media_type", "sha256", "n_chars", "extractor"],
     "sections": ["source_id", "anchor", "title", "text", "position"],
-    "works": ["source_id", "anchor", "csl_json"],
+    "source_metadata": ["source_id", "anchor", "metadata_json"],
 }
 """The columns that a file holds of local sources; the others belong to the store in which they are indexed."""
 

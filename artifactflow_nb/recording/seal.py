@@ -6,7 +6,7 @@
     question.md  report.md  artifacts/*   for reading
     rows.jsonl                            the run and those before it on its branch, in the form of a cassette
     sources.json  sources/*.txt           the texts that agents read, with their addresses
-    local_sources.json                    the sections of local sources that were read or are cited, and their works
+    local_sources.json                    the sections of local sources that were read or are cited, and their metadata
     metrics.json                          tokens, times and costs
 
 `sha256` is the hash of manifest.json without this line. It covers the whole content of the file, because the manifest
@@ -60,7 +60,7 @@ _QUERIES = {
     "WHERE source_id IN (SELECT value FROM json_each(?)) ORDER BY source_id",
     "sections": f"SELECT {', '.join(LOCAL_SOURCES['sections'])} FROM sections "  # noqa: S608 - the same
     "WHERE source_id || '#' || anchor IN (SELECT value FROM json_each(?)) ORDER BY source_id, position",
-    "works": f"SELECT {', '.join(LOCAL_SOURCES['works'])} FROM works "  # noqa: S608 - the same
+    "source_metadata": f"SELECT {', '.join(LOCAL_SOURCES['source_metadata'])} FROM source_metadata "  # noqa: S608 - the same
     "WHERE source_id || '#' || anchor IN (SELECT value FROM json_each(?)) ORDER BY source_id, rowid",
 }
 
@@ -122,8 +122,8 @@ def load_sources(
     """Load the sources of a run.
 
     Returns:
-        The documents that agents read, and the rows of the tables `sources`, `sections` and `works` for each local
-        source that was read, or that an answer or an artifact cites.
+        The documents that agents read, and the rows of the tables `sources`, `sections` and `source_metadata` for each
+        local source that was read, or that an answer or an artifact cites.
     """
     documents = documents_read(rows["tool_calls"])
     texts = [row["response"] or "" for row in rows["messages"]]
@@ -131,12 +131,12 @@ def load_sources(
     addresses = [document.address for document in documents]
     addresses += [address for text in texts for address in find_addresses(text)]
     local = sorted({address.removeprefix(SCHEME) for address in addresses if address.startswith(SCHEME)})
-    related = [address for find in RELATED_ADDRESSES.values() for address in find(db, addresses)]
-    works = [address.removeprefix(SCHEME) for address in related]
+    found = [address for find in RELATED_ADDRESSES.values() for address in find(db, addresses)]
+    related = [address.removeprefix(SCHEME) for address in found]
     wanted = {
-        "sources": [address.partition("#")[0] for address in (*local, *works)],
+        "sources": [address.partition("#")[0] for address in (*local, *related)],
         "sections": local,
-        "works": [address if "#" in address else f"{address}#" for address in works],
+        "source_metadata": [address if "#" in address else f"{address}#" for address in related],
     }
     tables = {name: [dict(row) for row in db.execute(sql, (to_json(wanted[name]),))] for name, sql in _QUERIES.items()}
     files = {row["source_id"]: row["uri"] for row in tables["sources"]}

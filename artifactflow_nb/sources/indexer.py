@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from artifactflow_nb.core.clock_ids import Clock
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.sources import rows as source_rows
-from artifactflow_nb.sources.formats.sections import Extractor
+from artifactflow_nb.sources.formats.sections import Extractors, kind_of
 from artifactflow_nb.sources.reader import (
     IndexedFile,
     PreparedDocument,
@@ -24,6 +24,7 @@ from artifactflow_nb.sources.reader import (
     RejectedFile,
     UnchangedFile,
     batches,
+    described,
     extractor_name,
     is_mtime_settled,
     is_unchanged,
@@ -74,7 +75,7 @@ class Indexer:
         root: Path | None,
         files: Sequence[FoundFile],
         known: Mapping[str, IndexedFile],
-        kinds: Mapping[str, Extractor],
+        extractors: Extractors,
         progress: ProgressCallback | None = None,
     ) -> IndexCounts:
         """Read files and store changed ones, batch by batch; cancellation loses the current batch only.
@@ -83,7 +84,7 @@ class Indexer:
             root: The folder of the files; None to update known sources only.
             files: Files that may have changed.
             known: State of files in the index, by URI.
-            kinds: Extractors by suffix.
+            extractors: The extractors, of which one reads each file.
             progress: Called after each batch.
         """
         counts, done = IndexCounts(), 0
@@ -91,7 +92,7 @@ class Indexer:
         pool = ReaderPool([file for file in files if file.suffix == ".pdf" and file.uri not in self._rejected], known)
         try:
             for batch in batches(files):
-                outcomes = await asyncio.to_thread(self._read, batch, known, kinds, pool, stopped)
+                outcomes = await asyncio.to_thread(self._read, batch, known, extractors, pool, stopped)
                 await self._store(root, outcomes, known)
                 for file, outcome in zip(batch, outcomes, strict=True):
                     is_known = file.uri in known
@@ -113,7 +114,7 @@ class Indexer:
         self,
         files: Sequence[FoundFile],
         known: Mapping[str, IndexedFile],
-        kinds: Mapping[str, Extractor],
+        extractors: Extractors,
         pool: ReaderPool,
         stopped: threading.Event,
     ) -> list[ReadOutcome]:
@@ -121,7 +122,7 @@ class Indexer:
         for file in files:
             if stopped.is_set():
                 break
-            extractor = kinds[file.suffix]
+            extractor = extractors[kind_of(file.path, extractors)]
             rejected = self._rejected.pop(file.uri, None)
             outcome: ReadOutcome
             if rejected is not None and (rejected.file, rejected.extractor) == (file, extractor_name(extractor)):
@@ -134,6 +135,8 @@ class Indexer:
                 break
             else:
                 outcome = read_file(file, known.get(file.uri), extractor, self._mask)
+            if isinstance(outcome, PreparedDocument):
+                outcome = described(outcome, extractor)
             if isinstance(outcome, RejectedFile) and outcome.is_permanent and is_mtime_settled(file.mtime_ns):
                 self._rejected[file.uri] = outcome
             outcomes.append(outcome)
@@ -165,9 +168,7 @@ class Indexer:
         return n_removed
 
 
-def find_changed_files(
-    known: Mapping[str, IndexedFile], kinds: Mapping[str, Extractor]
-) -> tuple[list[FoundFile], list[str]]:
+def find_changed_files(known: Mapping[str, IndexedFile], extractors: Extractors) -> tuple[list[FoundFile], list[str]]:
     """Return files whose size or time differs from the index, and the URIs of missing files; blocks on file access.
 
     Errors: `UsageError` if the folder of a file is missing: its drive is detached, or only the store was copied.
@@ -192,7 +193,8 @@ def find_changed_files(
                 ) from None
             missing.append(uri)
             continue
-        if not is_unchanged(file, before, kinds[file.suffix]):
+        extractor = extractors.get(kind_of(path, extractors))  # none if the plugin that read the file is not used
+        if extractor is not None and not is_unchanged(file, before, extractor):
             changed.append(file)
     return changed, missing
 

@@ -20,8 +20,8 @@ from artifactflow_nb.core.clock_ids import Clock
 from artifactflow_nb.errors import NotFound, UsageError, brief
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources import rows as source_rows
-from artifactflow_nb.sources.extract import FILE_SUFFIXES, SUFFIXES, extractors
-from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument
+from artifactflow_nb.sources.extract import extractors
+from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument, Extractor, kind_of
 from artifactflow_nb.sources.index import IndexHit
 from artifactflow_nb.sources.indexer import Indexer, find_changed_files
 from artifactflow_nb.sources.reader import INDEX_VERSION, PreparedDocument, is_unchanged
@@ -63,6 +63,7 @@ class SourceManager:
 
     Attributes:
         vectors: The vectors of the sources; None without a model.
+        readers: The extractors of plugins, which take precedence over those of the package.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class SourceManager:
         self.vectors = None if embedder is None else VectorSearch(database, embedder)
         self._clock = clock
         self._indexer = Indexer(database, clock, mask)
+        self.readers: dict[str, Extractor] = {}
 
     async def add_folder(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
         """Index new and changed files of a folder (or one file) and remove the sources of missing files.
@@ -85,12 +87,16 @@ class SourceManager:
 
         Errors: `UsageError` for a path that does not exist or has no readable file.
         """
-        kinds = extractors()
-        scan = await asyncio.to_thread(scan_folder, path, SUFFIXES, FILE_SUFFIXES)
+        kinds = {**extractors(), **self.readers}
+        scan = await asyncio.to_thread(scan_folder, path, kinds)
         indexed = await self._database.read(lambda db: source_rows.files_in_folder(db, scan.root))
         uris = {file.uri for file in scan.files}
         n_missing = await self._indexer.remove([uri for uri in indexed if uri not in uris])
-        candidates = [file for file in scan.files if not is_unchanged(file, indexed.get(file.uri), kinds[file.suffix])]
+        candidates = [
+            file
+            for file in scan.files
+            if not is_unchanged(file, indexed.get(file.uri), kinds[kind_of(file.path, kinds)])
+        ]
         counts = await self._indexer.index(scan.root, candidates, indexed, kinds, progress)
         name, sources = await self._database.read(
             lambda db: (source_rows.unused_root_name(db, scan.root), source_rows.sources_in_folder(db, scan.root))
@@ -99,7 +105,7 @@ class SourceManager:
         n_removed = n_missing + counts.removed
         if not sources and not n_removed:
             reasons = f" {len(skipped):,} skipped: {summarize_skipped(skipped)}." if skipped else ""
-            kinds_text = ", ".join(SUFFIXES)
+            kinds_text = ", ".join(kind for kind, extractor in kinds.items() if extractor.is_in_folders)
             others = f" It has {summarize_unsupported(scan.unsupported)}." if scan.unsupported else ""
             raise UsageError(
                 f"The folder {scan.root} has no readable file.{reasons}{others} Readable kinds: {kinds_text}."
@@ -126,7 +132,7 @@ class SourceManager:
         Errors: `UsageError` if the whole folder is missing; nothing is removed.
         """
         indexed = await self._database.read(lambda db: source_rows.files_of_sources(db, source_ids))
-        kinds = extractors()
+        kinds = {**extractors(), **self.readers}
         candidates, missing = await asyncio.to_thread(find_changed_files, indexed, kinds)
         n_removed = await self._indexer.remove(missing)
         counts = await self._indexer.index(None, candidates, indexed, kinds)

@@ -6,18 +6,19 @@ ago may change again within the same tick of the file system's clock, so it is r
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import Any
 
 from artifactflow_nb.core.local_files import open_regular
-from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources.formats.sections import (
     DocumentSection,
     ExtractedDocument,
     Extractor,
     LibraryMissing,
+    Metadata,
     UnreadableFile,
     side_files,
 )
@@ -49,7 +50,6 @@ class PreparedDocument:
         size: Size of the file in bytes; None if size and time might not reveal a later change.
         mtime_ns: Modification time of the file; None together with the size.
         omitted: The parts that are not in its sections, as in `ExtractedDocument`.
-        works: The works that it is or lists, by anchor, as in `ExtractedDocument`.
     """
 
     uri: str
@@ -62,7 +62,7 @@ class PreparedDocument:
     size: int | None = None
     mtime_ns: int | None = None
     omitted: str = ""
-    works: tuple[tuple[str, Work], ...] = ()
+    metadata: Metadata = ()
 
     @property
     def n_chars(self) -> int:
@@ -150,8 +150,8 @@ def read_file(
         if not extracted.sections:
             raise UnreadableFile("contains no text")
         masked = tuple(DocumentSection(part.anchor, mask(part.title), mask(part.text)) for part in extracted.sections)
-        works = tuple((anchor, work.masked(mask)) for anchor, work in extracted.works)
-        document = replace(extracted, title=mask(extracted.title), sections=masked, works=works)
+        metadata = _masked_metadata(extracted.metadata, mask)
+        document = replace(extracted, title=mask(extracted.title), sections=masked, metadata=metadata)
     except OSError as error:
         return RejectedFile(file, name, f"cannot be read ({error.strerror})", is_permanent=False)
     except UnreadableFile as error:
@@ -163,7 +163,7 @@ def read_file(
     sections = tuple(text_index.prepare(document))
     return PreparedDocument(
         file.uri, file.relative, document.title, extractor.media_type, name, digest, sections, size, mtime_ns,
-        document.omitted, document.works,
+        document.omitted, document.metadata,
     )  # fmt: skip
 
 
@@ -171,12 +171,31 @@ def mask_document(document: PreparedDocument, mask: Callable[[str], str]) -> Pre
     """Mask known secrets in a document; it is split again if it has one."""
     title = mask(document.title)
     sections = tuple(DocumentSection(part.anchor, mask(part.title), mask(part.text)) for part in document.sections)
-    works = tuple((anchor, work.masked(mask)) for anchor, work in document.works)
+    metadata = _masked_metadata(document.metadata, mask)
     before = [(part.title, part.text) for part in document.sections]
     if title == document.title and before == [(part.title, part.text) for part in sections]:
-        return replace(document, works=works)
+        return replace(document, metadata=metadata)
     prepared = tuple(text_index.prepare(ExtractedDocument(title, sections)))
-    return replace(document, title=title, sections=prepared, works=works)
+    return replace(document, title=title, sections=prepared, metadata=metadata)
+
+
+def _masked_metadata(metadata: Metadata, mask: Callable[[str], str]) -> Metadata:
+    def masked(value: Any) -> Any:
+        if isinstance(value, str):
+            return mask(value)
+        if isinstance(value, Mapping):
+            return {name: masked(item) for name, item in value.items()}
+        return [masked(item) for item in value] if isinstance(value, list | tuple) else value
+
+    return tuple((anchor, masked(item)) for anchor, item in metadata)
+
+
+def described(document: PreparedDocument, extractor: Extractor) -> PreparedDocument:
+    """Return the document with the metadata that the store keeps; none if their conversion fails."""
+    try:
+        return replace(document, metadata=extractor.describe(document.metadata))
+    except Exception:  # noqa: BLE001 - the text of a file with odd metadata is indexed, as the files after it are
+        return replace(document, metadata=())
 
 
 def is_mtime_settled(mtime_ns: int) -> bool:

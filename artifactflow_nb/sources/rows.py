@@ -5,8 +5,8 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources.formats.sections import name_slug, unused_name
 from artifactflow_nb.sources.reader import IndexedFile, PreparedDocument, UnchangedFile
@@ -183,8 +183,8 @@ def replace_source(db: sqlite3.Connection, document: PreparedDocument, source_id
     }
     insert(db, "sources", row)
     text_index.insert(db, source_id, first, document.sections)
-    works = ((source_id, anchor, to_json(work.item)) for anchor, work in document.works)
-    db.executemany("INSERT INTO works (source_id, anchor, csl_json) VALUES (?, ?, ?)", works)
+    for anchor, metadata in document.metadata:
+        insert(db, "source_metadata", {"source_id": source_id, "anchor": anchor, "metadata_json": to_json(metadata)})
 
 
 def find_source_id(db: sqlite3.Connection, uri: str) -> str | None:
@@ -209,11 +209,11 @@ def find_section(db: sqlite3.Connection, source_id: str, anchor: str) -> sqlite3
     return row
 
 
-def works_of(db: sqlite3.Connection) -> list[tuple[str, Work]]:
-    """Return the works that sources are or list, each with the address of its source or section."""
+def load_metadata(db: sqlite3.Connection) -> list[tuple[str, dict[str, Any]]]:
+    """Return the metadata of all sources and sections, each with the address."""
     return [
-        (section_address(row["source_id"], row["anchor"]).rstrip("#"), Work(json.loads(row["csl_json"])))
-        for row in db.execute("SELECT source_id, anchor, csl_json FROM works ORDER BY source_id, rowid")
+        (section_address(row["source_id"], row["anchor"]).rstrip("#"), json.loads(row["metadata_json"]))
+        for row in db.execute("SELECT source_id, anchor, metadata_json FROM source_metadata ORDER BY source_id, rowid")
     ]
 
 

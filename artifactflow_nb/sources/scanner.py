@@ -8,14 +8,14 @@ import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from artifactflow_nb.core.local_files import absolute_path, check_regular, reason
 from artifactflow_nb.errors import UsageError, brief
-from artifactflow_nb.sources.formats.sections import ZOTERO_FILE, side_files
+from artifactflow_nb.sources.formats.sections import Extractors, kind_of, side_files
 from artifactflow_nb.sources.values import SkippedFile
 
 _IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
@@ -39,8 +39,8 @@ class FoundFile:
 
     @property
     def suffix(self) -> str:
-        """The suffix of the file in lower case; for the database of Zotero the whole name."""
-        return ZOTERO_FILE if self.path.name.lower() == ZOTERO_FILE else self.path.suffix.lower()
+        """The suffix of the file in lower case."""
+        return self.path.suffix.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,8 @@ class FolderScan:
     unsupported: Mapping[str, int] = field(default_factory=dict)
 
 
-def scan_folder(path: str | Path, kinds: Collection[str], file_kinds: Collection[str] = ()) -> FolderScan:
-    """List the files below a path that end with one of `kinds`, without opening them.
-
-    A path of a file may end with one of `file_kinds`.
+def scan_folder(path: str | Path, extractors: Extractors) -> FolderScan:
+    """List the files below a path that an extractor reads, without opening them.
 
     Hidden files and folders, `node_modules`, `__pycache__` and virtual environments are ignored.
 
@@ -79,9 +77,8 @@ def scan_folder(path: str | Path, kinds: Collection[str], file_kinds: Collection
     if not is_there:
         raise UsageError(f"The folder {root} does not exist. Pass the path of a folder or of a file.")
     if root.is_file():
-        readable = tuple(file_kinds or kinds)
-        if not root.name.lower().endswith(readable):
-            names = ", ".join(readable)
+        if kind_of(root, extractors) not in extractors:
+            names = ", ".join(extractors)
             raise UsageError(f"The file {root} is of a kind that cannot be read. Readable kinds: {names}.")
         return FolderScan(root, (stat_file(root, root.as_uri(), PurePosixPath()),), ())
     try:
@@ -91,7 +88,7 @@ def scan_folder(path: str | Path, kinds: Collection[str], file_kinds: Collection
     except OSError as error:
         raise UsageError(f"{root} cannot be read ({error.strerror}). Check its permissions.") from error
     unsupported: Counter[str] = Counter()
-    entries = list(_walk(root, tuple(kinds), unsupported))
+    entries = list(_walk(root, extractors, unsupported))
     files = sorted((entry for entry in entries if isinstance(entry, FoundFile)), key=lambda file: file.relative.parts)
     skipped = sorted((entry for entry in entries if isinstance(entry, SkippedFile)), key=str)
     by_number = dict(sorted(unsupported.items(), key=lambda entry: (-entry[1], entry[0])))
@@ -134,7 +131,7 @@ def printable_path(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def _walk(root: Path, kinds: tuple[str, ...], unsupported: Counter[str]) -> Iterator[FoundFile | SkippedFile]:
+def _walk(root: Path, extractors: Extractors, unsupported: Counter[str]) -> Iterator[FoundFile | SkippedFile]:
     """Yield the readable files below the root, and the entries that look like a source but cannot be read.
 
     Count the files of other kinds by suffix in `unsupported`.
@@ -155,12 +152,13 @@ def _walk(root: Path, kinds: tuple[str, ...], unsupported: Counter[str]) -> Iter
             if entry.name.startswith(".") or entry.name in _IGNORED_FOLDERS:
                 continue
             path, relative = Path(entry.path), below / entry.name
+            extractor = extractors.get(kind_of(path, extractors))
             try:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((path, relative))
                 elif entry.is_symlink() and entry.is_dir():
                     yield SkippedFile(printable_path(relative), "is a link to a folder, which is not followed")
-                elif not entry.name.lower().endswith(kinds):
+                elif extractor is None or not extractor.is_in_folders:
                     unsupported[path.suffix.lower()] += 1
                 elif entry.is_symlink() and is_outside_root(path, root):
                     yield SkippedFile(printable_path(relative), "is a link that leads out of the folder")

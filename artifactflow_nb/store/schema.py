@@ -32,7 +32,8 @@ _SCHEMA = (files(__package__) / "schema.sql").read_text(encoding="utf-8").strip(
 - `passages` of a source are numbered without gaps. `passage_vectors` are 16-bit floats, all of one model;
   `vector_models.helps` is the result of a check.
 - `plugin_tables`: the tables of plugins in this store, see `Table`.
-- `works`: the publications that a source is (without an anchor) or lists, as items of CSL-JSON.
+- `source_metadata`: what a source says about itself (without an anchor) or its sections, as JSON objects; the reader of
+  the file decides on the form.
 """
 
 KEYS: dict[str, tuple[str, ...]] = {

@@ -248,10 +248,10 @@ CREATE TABLE vector_models (
 );
 CREATE TRIGGER passage_vectors_removed AFTER DELETE ON passage_vectors
     BEGIN UPDATE vector_models SET n_changes = n_changes + 1; END;
-CREATE TABLE works (
+CREATE TABLE source_metadata (
     source_id TEXT NOT NULL REFERENCES sources (source_id) ON DELETE CASCADE,
     anchor TEXT NOT NULL,
-    csl_json TEXT NOT NULL
+    metadata_json TEXT NOT NULL
 );
-CREATE INDEX works_by_source ON works (source_id);
+CREATE INDEX source_metadata_by_source ON source_metadata (source_id);
 CREATE TABLE plugin_tables (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;

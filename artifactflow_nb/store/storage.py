@@ -30,7 +30,7 @@ _KINDS = {
     "jobs": ("plan_jobs",),
     "events": ("events",),
     "artifacts": ("artifact_versions", "deleted_versions"),
-    "sources": ("sources", "works", "sections", "passages", "passage_words_content", "passage_words_data",
+    "sources": ("sources", "source_metadata", "sections", "passages", "passage_words_content", "passage_words_data",
                 "passage_words_docsize", "passage_words_idx", "passage_vectors"),
 }  # fmt: skip
 """Tables by kind of content; the texts that rows share are a kind of their own."""

@@ -69,7 +69,7 @@ HOMES = {
     "genai_prices": {"models"},
     "trafilatura": {"sources"},
     "pypdfium2": {"sources"},
-    "bibtexparser": {"sources"},
+    "bibtexparser": {"plugins"},
     "citeproc": {"plugins"},
     "langgraph": {"flows", "engine", "plugins"},
     "langchain_core": {"flows", "engine", "plugins"},

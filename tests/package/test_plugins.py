@@ -15,7 +15,7 @@ from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS
 
 PACKAGE = Path(af.__file__).parent
 
-WITHOUT_PLUGIN = """
+WITHOUT_PLUGIN = r"""
 import importlib, pkgutil, sys
 from pathlib import Path
 import artifactflow_nb as af
@@ -28,14 +28,23 @@ for module in pkgutil.walk_packages(af.__path__, "artifactflow_nb."):
 
 from artifactflow_nb.analysis.frames import all_frames, load_frame
 
+papers = folder / "papers"
+papers.mkdir()
+(papers / "herons.md").write_text("# Herons\n\nHerons wait in shallow water.")
+(papers / "refs.bib").write_text("@misc{a, title = {Otters}}")
+answer = "It is written [1].\n\n## Sources\n\n1. Herons — local:papers/herons.md#herons"
 call = af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": "Text"})
 wb = af.Workbench(
-    model=af.ScriptedModel([call, "It is written."], chunk_chars=2), approvals={"create_artifact": "ask"},
+    model=af.ScriptedModel([call, answer], chunk_chars=2), approvals={"create_artifact": "ask"},
     data_dir=folder / "data", record=folder / "runs.jsonl", mode="record", interactive=False,
 )
+added = wb.add_sources(papers)
+assert len(added.sources) + added.unsupported.get(".bib", 0) == 2
+assert "shallow water" in wb.search_df("herons")["snippet"][0]
 run = wb.ask("Write a note.").wait()
 run.approve().wait()
-assert run.response == "It is written."
+assert run.response == answer
+assert (run.citation(1).title, run.citation(1).is_unread) == ("Herons", True)
 assert [event.type for event in run.events][-1] == "complete"
 assert wb.artifacts(run)["note"].content == "Text"
 assert all(load_frame(folder / "data/store.db", frame) is not None for frame in all_frames())

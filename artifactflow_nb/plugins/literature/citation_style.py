@@ -10,9 +10,9 @@ from typing import Any
 
 from artifactflow_nb.core.language import translate
 from artifactflow_nb.core.local_files import AnyPath
-from artifactflow_nb.core.works import Work, full_name
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.export.document import ExportDocument
+from artifactflow_nb.plugins.literature.works import Work, full_name
 from artifactflow_nb.sources.citation_marks import MARK, cited_numbers, source_entries
 
 _CODE_OR_MARK = re.compile(rf"(?P<code>^```.*?^```|`[^`\n]*`)|{MARK.pattern}", re.DOTALL | re.MULTILINE)

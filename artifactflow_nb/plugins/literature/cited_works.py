@@ -4,9 +4,9 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from artifactflow_nb.core.works import Work, find_arxiv_id, find_doi, merge_works, with_keys
+from artifactflow_nb.plugins.literature.works import Work, find_arxiv_id, find_doi, merge_works, with_keys
 from artifactflow_nb.sources.citation_marks import ListedSource
-from artifactflow_nb.sources.rows import SCHEME, find_source_id, works_of
+from artifactflow_nb.sources.rows import SCHEME, find_source_id, load_metadata
 from artifactflow_nb.sources.values import NOT_READ, Evidence
 
 _TITLE = """
@@ -19,7 +19,7 @@ UNION ALL SELECT title FROM sources WHERE uri = ?1 OR source_id = ?2
 
 def all_works(db: sqlite3.Connection) -> list[tuple[list[str], Work]]:
     """Return the works of all sources without duplicates, with the addresses of the sources that are or list them."""
-    own = dict(works_of(db))
+    own = {address: Work(item) for address, item in load_metadata(db)}
     attached: dict[str, list[str]] = {}
     for address, work in own.items():
         ids = [find_source_id(db, Path(file).as_uri()) for file in work.files if Path(file).is_absolute()]

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.analysis.frames.computed import frame_from_rows
 from artifactflow_nb.core.local_files import AnyPath
-from artifactflow_nb.core.works import Work, to_bibtex
 from artifactflow_nb.engine.cited_sources import CitedTexts
 from artifactflow_nb.export.document import ExportDocument
 from artifactflow_nb.plugins.literature.citation_style import in_citation_style
 from artifactflow_nb.plugins.literature.cited_works import all_works, cited_works, unique_works
+from artifactflow_nb.plugins.literature.works import Work, to_bibtex
 from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.frames import BOOL, ENUM, INT, TEXT

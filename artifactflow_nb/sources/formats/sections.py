@@ -8,22 +8,22 @@ import importlib.util
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import ModuleType
+from typing import Any
 
 from artifactflow_nb.core.text.format import count
-from artifactflow_nb.core.works import Work
-
-ZOTERO_FILE = "zotero.sqlite"
-"""A kind of file by its whole name."""
 
 RICH_BYTES = 50_000_000
 """The largest file with pictures or outputs that is read."""
 
 SIDE_FILES = ("-wal", "-journal")
-"""Files beside a database that is in use: changes that are not in it yet, or are being undone."""
+"""Files beside an SQLite database that is in use: changes that are not in it yet, or are being undone."""
+
+Metadata = tuple[tuple[str, Mapping[str, Any]], ...]
+"""What a file says about itself and its sections: JSON objects, each with the anchor of its section, or with ""."""
 
 _NOT_IN_SLUG = re.compile(r"[^\w.]+")
 
@@ -48,13 +48,12 @@ class ExtractedDocument:
 
     Attributes:
         omitted: The parts that are not in its sections, such as `2 pictures`; empty for a complete document.
-        works: The works that it is or lists, each with the anchor of its section, empty for the document.
     """
 
     title: str
     sections: tuple[DocumentSection, ...]
     omitted: str = ""
-    works: tuple[tuple[str, Work], ...] = ()
+    metadata: Metadata = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +63,26 @@ class Extractor:
     Attributes:
         max_bytes: Size limit; larger files are not read.
         extract: Splits the file's bytes into sections; the path provides a title. Raises `UnreadableFile`.
+        describe: Converts the metadata of the document to the metadata that the store keeps.
+        is_in_folders: Whether such files are read if their folder is added; otherwise a person adds each.
     """
 
     name: str
     media_type: str
     max_bytes: int
     extract: Callable[[bytes, PurePath], ExtractedDocument]
+    describe: Callable[[Metadata], Metadata] = tuple
+    is_in_folders: bool = True
+
+
+Extractors = Mapping[str, Extractor]
+"""Extractors by kind of file: a suffix such as `.md`, or a whole name, in lower case."""
+
+
+def kind_of(path: PurePath, extractors: Extractors) -> str:
+    """Return the kind of a file: its whole name if it has an extractor, otherwise its suffix, which may have none."""
+    name = path.name.lower()
+    return name if name in extractors else path.suffix.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +118,9 @@ def name_slug(name: str, fallback: str) -> str:
 
 
 def side_files(path: Path) -> list[Path]:
-    """Return the files that belong to the content of a file, for the database of Zotero."""
+    """Return the files that belong to the content of a file, for an SQLite database."""
     names = (path.with_name(f"{path.name}{suffix}") for suffix in SIDE_FILES)
-    return [file for file in names if file.is_file()] if path.name.lower() == ZOTERO_FILE else []
+    return [file for file in names if file.is_file()] if path.suffix.lower() == ".sqlite" else []
 
 
 def title_from_path(path: PurePath) -> str:

@@ -19,7 +19,6 @@ from defusedxml.common import DefusedXmlException
 
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.text.format import clip_words
-from artifactflow_nb.core.works import retractions
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.sources.citations import SearchHit
 from artifactflow_nb.tools.web.guard import RequestGuard
@@ -152,6 +151,7 @@ def refusal(label: str, response: HttpResponse, key: str, advice: str) -> str:
     return f"{label} answered with status {response.reason}{reason}. {advice}"
 
 
+_WITHDRAWALS = frozenset({"retraction", "removal", "withdrawal"})
 _LATER = "Try again later."
 _ADVICE = {
     400: "Write the query in other words.",
@@ -167,13 +167,13 @@ _ADVICE = {
 
 
 def _work(
-    title: str, address: str, authors: Sequence[str], year: object, venue: str, text: str, *, is_retracted: bool = False
+    title: str, address: str, authors: Sequence[str], year: object, venue: str, text: str, *, is_withdrawn: bool = False
 ) -> SearchHit:
     """Create the hit for a scientific work: authors, year and venue precede its abstract."""
     names = ", ".join(authors[:_MOST_AUTHORS]) + (" et al." if len(authors) > _MOST_AUTHORS else "")
     head = "; ".join(filter(None, [names, str(year or ""), venue]))
     snippet = clip_words(". ".join(filter(None, [head, _plain(text)])), SNIPPET_COLUMNS)
-    label = ("RETRACTED: " if is_retracted else "") + (clip_words(_plain(title), TITLE_COLUMNS) or address)
+    label = ("RETRACTED: " if is_withdrawn else "") + (clip_words(_plain(title), TITLE_COLUMNS) or address)
     return SearchHit(label, address if address.startswith(("https://", "http://")) else "", snippet)
 
 
@@ -229,7 +229,7 @@ def _read_openalex(body: bytes) -> list[SearchHit]:
                 work.get("publication_year"),
                 (place.get("source") or {}).get("display_name") or "",
                 " ".join(words[place] for place in sorted(words)),
-                is_retracted=bool(work.get("is_retracted")),
+                is_withdrawn=bool(work.get("is_retracted")),
             )
         )
     return hits
@@ -268,7 +268,7 @@ def _read_crossref(body: bytes) -> list[SearchHit]:
                 next(iter(dates[0]), None),
                 next(iter(work.get("container-title") or ()), ""),
                 work.get("abstract") or "",
-                is_retracted=bool(retractions(work.get("updated-by"))),
+                is_withdrawn=any(entry.get("type") in _WITHDRAWALS for entry in work.get("updated-by") or ()),
             )
         )
     return hits
@@ -335,7 +335,7 @@ def _read_pubmed(body: bytes) -> list[SearchHit]:
                 str(work.get("pubdate") or "")[:4],
                 work.get("source") or "",
                 "",
-                is_retracted="Retracted Publication" in (work.get("pubtype") or ()),
+                is_withdrawn="Retracted Publication" in (work.get("pubtype") or ()),
             )
         )
     return hits

@@ -11,9 +11,9 @@ import pytest
 from support.pdf import Line, paragraph, pdf
 
 import artifactflow_nb as af
-from artifactflow_nb.core.works import Work, with_keys
 from artifactflow_nb.export.document import ExportDocument
 from artifactflow_nb.plugins.literature.citation_style import in_citation_style
+from artifactflow_nb.plugins.literature.works import Work, with_keys
 from artifactflow_nb.testing import FakeSearch, SearchHit
 
 BIBTEX = r"""

@@ -11,16 +11,17 @@ from urllib.parse import quote
 import pytest
 from support.pdf import Line, paragraph, pdf
 
-from artifactflow_nb.core.works import Work, find_arxiv_id, find_doi, merge_works, to_bibtex, with_keys
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.plugins.literature import LITERATURE
+from artifactflow_nb.plugins.literature.bibliographies import read_bibtex, read_csl, read_ris
 from artifactflow_nb.plugins.literature.cited_works import cited_works
+from artifactflow_nb.plugins.literature.works import Work, find_arxiv_id, find_doi, merge_works, to_bibtex, with_keys
 from artifactflow_nb.sources.citation_marks import listed_sources
-from artifactflow_nb.sources.formats.bibliography import read_bibtex, read_csl, read_ris
-from artifactflow_nb.sources.formats.pdf import read_pdf
 from artifactflow_nb.sources.formats.sections import UnreadableFile
 from artifactflow_nb.sources.manager import SourceManager
-from artifactflow_nb.sources.rows import works_of
+from artifactflow_nb.sources.rows import load_metadata
 from artifactflow_nb.sources.values import Evidence
+from artifactflow_nb.testing import FakeClock
 
 BIBTEX = r"""
 @string{jb = "Journal of Birds"}
@@ -531,8 +532,14 @@ ARTICLE = [
 ]
 
 
+def work_of(data: bytes) -> Work | None:
+    reader = LITERATURE.readers[".pdf"]
+    described = reader.describe(reader.extract(data, Path("a.pdf")).metadata)
+    return next((Work(item) for _, item in described), None)
+
+
 def test_work_of_a_pdf_is_found_on_its_first_page() -> None:
-    work = read_pdf(pdf(ARTICLE, "Second page"), 60).work
+    work = work_of(pdf(ARTICLE, "Second page"))
     assert work is not None
     assert work.title == "Herons and otters of the northern lakes"
     assert work.authors == ("Jörg Müller", "Anna van Berg", "José García")
@@ -542,7 +549,7 @@ def test_work_of_a_pdf_is_found_on_its_first_page() -> None:
 
 def test_retracted_pdf_is_marked() -> None:
     page = [Line(72, 760, "RETRACTED ARTICLE: Herons", 20), *paragraph("Herons", "are", "no", "longer", "seen")]
-    work = read_pdf(pdf(page), 60).work
+    work = work_of(pdf(page))
     assert work is not None
     assert work.is_retracted
 
@@ -564,7 +571,7 @@ BODY = [*paragraph("Herons wait.", "They fish.", "They nest.", "They fly.", "The
 def test_identifiers_of_a_pdf_are_in_the_head_of_its_first_page(lines: list[str], identifiers: tuple[str, str]) -> None:
     """Those of the works that the text cites are not, and neither is a year of the second page."""
     page = [Line(72, 720, "Herons of the northern lakes", 20), *paragraph(*lines, y=680), *BODY]
-    work = read_pdf(pdf(page, "Doe (2001), vol. 3, doi:10.1000/second"), 60).work
+    work = work_of(pdf(page, "Doe (2001), vol. 3, doi:10.1000/second"))
     assert work is not None
     assert (work.title, work.doi, work.arxiv_id) == ("Herons of the northern lakes", *identifiers)
     assert work.year == (2022 if work.arxiv_id else None)
@@ -581,20 +588,20 @@ def test_identifiers_of_a_pdf_are_in_the_head_of_its_first_page(lines: list[str]
 )
 def test_notice_of_a_pdf_is_in_its_head(line: str, *, is_retracted: bool) -> None:
     page = [Line(72, 720, "Herons of the northern lakes", 20), *paragraph(line, "Abstract", y=680), *BODY]
-    work = read_pdf(pdf(page), 60).work
+    work = work_of(pdf(page))
     assert work is not None
     assert work.is_retracted == is_retracted
 
 
 def test_notes_without_a_title_are_no_work() -> None:
-    assert read_pdf(pdf("Only a line."), 60).work is None
+    assert work_of(pdf("Only a line.")) is None
 
 
 # --- sources ---------------------------------------------------------------------------------------------------------
 
 
 async def listed(sources: SourceManager) -> dict[str, Work]:
-    return dict(await sources._database.read(works_of))
+    return {address: Work(item) for address, item in await sources._database.read(load_metadata)}
 
 
 async def test_bibliographies_are_sources(sources: SourceManager, tmp_path: Path) -> None:
@@ -754,3 +761,17 @@ async def test_other_database_is_no_zotero(sources: SourceManager, tmp_path: Pat
         db.execute("CREATE TABLE t (a)")
     with pytest.raises(UsageError, match=r"zotero\.sqlite is not a Zotero database \(no such table"):
         await sources.add_folder(tmp_path / "zotero.sqlite")
+
+
+async def test_bibliography_stays_indexed_without_its_reader(sources: SourceManager, tmp_path: Path) -> None:
+    """A manager without the plugin finds the entries, and does not check the file again."""
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    (folder / "refs.bib").write_text("@misc{z, title={Zebras}, abstract={They gallop at dawn.}}", encoding="utf-8")
+    await sources.add_folder(folder)
+    plain = SourceManager(sources._database, FakeClock())
+    (folder / "refs.bib").write_text("@misc{z, title={Zebras}, abstract={They sleep.}}", encoding="utf-8")
+    (hit,) = await plain.search("gallop at dawn", limit=1)
+    assert "dawn" in (await plain.read(hit.address)).text
+    assert not await plain.refresh(["papers/refs.bib"])
+    assert await sources.refresh(["papers/refs.bib"])

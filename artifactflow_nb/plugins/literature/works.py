@@ -6,7 +6,7 @@ CSL-JSON is the form of Zotero, Pandoc and citeproc, so no field of an imported 
 import html
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -192,18 +192,6 @@ class Work:
         own, others = ({name: value for name, value in work.item.items() if value} for work in (self, other))
         custom = {**other.custom, **self.custom}
         return Work({**others, **own, **({"custom": custom} if custom else {})})
-
-    def masked(self, mask: Callable[[str], str]) -> "Work":
-        """Copy with a function applied to each text."""
-
-        def apply(value: Any) -> Any:
-            if isinstance(value, str):
-                return mask(value)
-            if isinstance(value, Mapping):
-                return {name: apply(part) for name, part in value.items()}
-            return [apply(part) for part in value] if isinstance(value, list | tuple) else value
-
-        return Work(apply(self.item))
 
     def reference(self) -> str:
         """Format the work as lines for search and reading: title, authors, year, venue, identifiers and abstract."""

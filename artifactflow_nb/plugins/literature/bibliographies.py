@@ -7,12 +7,29 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
-from artifactflow_nb.core.works import Work, find_arxiv_id, find_doi, parse_date, parse_names
-from artifactflow_nb.sources.formats.sections import ZOTERO_FILE, UnreadableFile, import_library, side_files
+from artifactflow_nb.plugins.literature.works import Work, find_arxiv_id, find_doi, parse_date, parse_names
+from artifactflow_nb.sources.formats.charset import decode_text
+from artifactflow_nb.sources.formats.sections import (
+    RICH_BYTES,
+    AnchorAllocator,
+    DocumentSection,
+    ExtractedDocument,
+    Extractor,
+    UnreadableFile,
+    import_library,
+    name_slug,
+    side_files,
+    title_from_path,
+)
 
+ZOTERO_FILE = "zotero.sqlite"
+"""The database of Zotero, a kind of file by its whole name."""
+
+_TEXT_BYTES, _DATABASE_BYTES = 10_000_000, 1_000_000_000
 _MAX_ENTRIES = 50_000
 _MAX_LISTED = 3
 _MAX_COMMAS = 2  # of one name in BibTeX
@@ -472,3 +489,36 @@ def _zotero_works(db: sqlite3.Connection, folder: Path) -> Bibliography:
     for number in items.keys() & {number for (number,) in db.execute("SELECT itemID FROM retractedItems")}:
         items[number].setdefault("custom", {})["is_retracted"] = True
     return Bibliography(tuple(Work.of(item) for item in items.values() if item.get("title")), tuple(problems))
+
+
+# --- readers ---------------------------------------------------------------------------------------------------------
+
+
+def _extract(read: Callable[[str], Bibliography], data: bytes, path: PurePath) -> ExtractedDocument:
+    return _as_document(read(decode_text(data)), title_from_path(path))
+
+
+def _as_document(bibliography: Bibliography, title: str) -> ExtractedDocument:
+    """Convert a bibliography to a document with a section for each work."""
+    anchors = AnchorAllocator()
+    works = tuple((anchors.allocate(name_slug(work.key, "work")), work) for work in bibliography.works)
+    sections = (DocumentSection(anchor, work.title or work.key, work.reference()) for anchor, work in works)
+    metadata = tuple((anchor, work.item) for anchor, work in works)
+    return ExtractedDocument(title, tuple(sections), bibliography.truncation, metadata)
+
+
+READERS = {
+    ".bib": Extractor("bibtex", "text/x-bibtex", _TEXT_BYTES, partial(_extract, read_bibtex)),
+    ".ris": Extractor("ris", "application/x-research-info-systems", _TEXT_BYTES, partial(_extract, read_ris)),
+    ZOTERO_FILE: Extractor(
+        "zotero", "application/x-sqlite3", _DATABASE_BYTES, lambda *file: _as_document(read_zotero(*file), "Zotero")
+    ),
+    ".json": Extractor(
+        "csl",
+        "application/vnd.citationstyles.csl+json",
+        RICH_BYTES,
+        partial(_extract, read_csl),
+        is_in_folders=False,  # most JSON files are not bibliographies
+    ),
+}
+"""The readers of bibliographies by kind of file."""
