@@ -1,16 +1,19 @@
 """Plugins of users: where they come from, whose the rows of their tables are, and what is refused."""
 
+import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
 
 import artifactflow_nb as af
+from artifactflow_nb.engine.cited_sources import REFERENCE_EXPORTS
 from artifactflow_nb.engine.plugin import Plugin
+from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument, Extractor
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import insert
 from artifactflow_nb.store.frames import TEXT, Frame, stored_columns
@@ -62,6 +65,50 @@ def test_accessor_is_an_attribute_of_the_workbench(workbench: OpenWorkbench) -> 
     plugin = notes_plugin(accessor=lambda wb: [wb, "notes"])
     wb = workbench(["Done."], plugins=[plugin])
     assert wb.notes == [wb, "notes"]
+
+
+def read_table(data: bytes, path: PurePath) -> ExtractedDocument:
+    """A document of one section, with metadata that has the token of a service."""
+    return ExtractedDocument(path.stem, (DocumentSection("all", "Rows", data.decode()),), metadata=(("", META),))
+
+
+META = {"owner": "Lake office", "token": "sk-proj-Ab3dE6gH9jK2mN5pQ8sT1vW4"}
+
+
+def test_reader_makes_sources_of_another_kind_of_file(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """The store keeps the metadata that the reader describes, without known secrets."""
+    reader = Extractor(
+        "table", "text/csv", 1_000, read_table, describe=lambda found: tuple((a, {**m, "n": 1}) for a, m in found)
+    )
+    (tmp_path / "tides").mkdir()
+    (tmp_path / "tides" / "may.csv").write_text("day,height\n1,spring tide", encoding="utf-8")
+    wb = workbench(plugins=[Plugin("tables", readers={".csv": reader})], api_key=META["token"])
+    assert wb.add_sources(tmp_path / "tides").source_ids == ("tides/may.csv",)
+    assert wb.search_df("spring tide")["address"].tolist() == ["local:tides/may.csv#all"]
+    (stored,) = wb.query("SELECT metadata_json FROM main.source_metadata")["metadata_json"]
+    assert json.loads(stored)["owner"] == "Lake office"
+    assert json.loads(stored)["n"] == 1
+    assert META["token"] not in stored
+
+
+def test_file_whose_metadata_cannot_be_described_is_read(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    (tmp_path / "tides").mkdir()
+    (tmp_path / "tides" / "may.csv").write_text("1,spring tide", encoding="utf-8")
+    reader = Extractor("table", "text/csv", 1_000, read_table, describe=lambda found: found[1:][0])
+    wb = workbench(plugins=[Plugin("tables", readers={".csv": reader})])
+    assert wb.add_sources(tmp_path / "tides").added == 1
+    assert wb.query("SELECT * FROM main.source_metadata").empty
+
+
+def test_export_gets_the_texts_that_cite(workbench: OpenWorkbench, own_plugins: Callable[[], None]) -> None:
+    """Without a plugin for the form, the error says so."""
+    wb = workbench(["Tides turn [1]."], plugins=[Plugin("lists", exports={"BibTeX": lambda cited: cited.texts[0]})])
+    run = wb.ask("When?").wait()
+    assert run.to_bibtex() == "Tides turn [1]."
+    own_plugins()
+    REFERENCE_EXPORTS.clear()
+    with pytest.raises(af.UsageError, match="No plugin writes references in BibTeX"):
+        run.to_bibtex()
 
 
 def test_rows_are_deleted_with_their_owner(workbench: OpenWorkbench) -> None:

@@ -75,7 +75,10 @@ def cited_works(
         places.append(({source.address, *addresses}, cited[source.number]))
     evidence = load_evidence({address for addresses, _ in places for address in addresses})
     read = [work for addresses, work in places if not all(map(evidence.is_unread, addresses))]
-    unique = unique_works(cited)
+    unique: list[Work] = []
+    for work in cited.values():
+        if work not in unique:
+            unique.append(work)
     noted = (Work({**work.item, "note": f"{work.item.get('note', '')} {NOT_READ}".strip()}) for work in unique)
     marked = (new.with_custom(is_unread=True) for new in noted)
     keyed = with_keys(work if work in read else new for work, new in zip(unique, marked, strict=True))
@@ -86,12 +89,3 @@ def _names(address: str) -> list[str]:
     """Return the keys by which a work may be found: the address, its file's address, its DOI and arXiv id."""
     names = address, address.partition("#")[0], find_doi(address), find_arxiv_id(address)
     return [name for name in names if name]
-
-
-def unique_works(works: Mapping[int, Work]) -> list[Work]:
-    """Return the works of several numbers without duplicates, in the order of the numbers."""
-    unique: list[Work] = []
-    for work in works.values():
-        if work not in unique:
-            unique.append(work)
-    return unique

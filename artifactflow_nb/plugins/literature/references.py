@@ -9,7 +9,7 @@ from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.engine.cited_sources import CitedTexts
 from artifactflow_nb.export.document import ExportDocument
 from artifactflow_nb.plugins.literature.citation_style import in_citation_style
-from artifactflow_nb.plugins.literature.cited_works import all_works, cited_works, unique_works
+from artifactflow_nb.plugins.literature.cited_works import all_works, cited_works
 from artifactflow_nb.plugins.literature.works import Work, to_bibtex
 from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.database import read_store
@@ -58,14 +58,18 @@ def _works_by_number(cited: CitedTexts) -> Mapping[int, Work]:
     return cited.read(lambda db: cited_works(db, listed, lambda addresses: cited.load_evidence(db, addresses)))
 
 
+def _works(cited: CitedTexts) -> list[Work]:
+    return list({work.key: work for work in _works_by_number(cited).values()}.values())  # a key for each work
+
+
 def as_bibtex(cited: CitedTexts) -> str:
     """Return the works that texts cite as BibTeX."""
-    return to_bibtex(unique_works(_works_by_number(cited)))
+    return to_bibtex(_works(cited))
 
 
 def as_csl(cited: CitedTexts) -> list[dict[str, Any]]:
     """Return the works that texts cite as items of CSL-JSON."""
-    return [dict(work.item) for work in unique_works(_works_by_number(cited))]
+    return [dict(work.item) for work in _works(cited)]
 
 
 def in_style(cited: CitedTexts, document: ExportDocument, style: AnyPath) -> ExportDocument:
