@@ -23,7 +23,7 @@ async def call_the_tool_alone():
 async def call_it_in_a_run():
     model = ScriptedModel([af.ToolCall("best_title", {"query": "ferry"}), "It is called Fares."])
     settings = af.Settings(data_dir=mkdtemp())
-    engine = await af.Engine(settings, model=model, clock=FakeClock(), ids=FakeIds()).open()
+    engine = await af.engine.Engine(settings, model=model, clock=FakeClock(), ids=FakeIds()).open()
     engine.register_tool(best_title)
     result = await engine.controller.execute("What is it called?")
     assert (result.run_id, result.response) == ("run-0001", "It is called Fares.")

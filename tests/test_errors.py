@@ -7,7 +7,7 @@ def test_lines_of_an_error_break_between_words() -> None:
     """JupyterLab and terminals break long lines within words; addresses stay whole, and short lines as they are."""
     address = "https://example.org/" + "path/" * 20
     message = f"The value 'x' is not known. {'Use one of these values. ' * 9}\n  indented\n{address}"
-    [shown] = af.UsageError(message)._render_traceback_()
+    [shown] = af.errors.UsageError(message)._render_traceback_()
     lines = shown.split("\n")
     assert "  indented" in lines
     assert f"{address}" in lines

@@ -74,7 +74,7 @@ def test_workbench_searches_with_a_provider_of_the_user(tmp_path: Path):
         assert search.queries == ["ferry"]
         assert FARES.title in next(step.outcome for step in run.steps if step.name == "web_search")
         assert run.manifest["search"] == "FakeSearch"
-    with pytest.raises(af.UsageError, match="search is 3; pass a name or an object"):
+    with pytest.raises(af.errors.UsageError, match="search is 3; pass a name or an object"):
         af.Workbench(search=3, data_dir=tmp_path)  # type: ignore[arg-type]
 
 

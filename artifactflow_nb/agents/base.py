@@ -406,6 +406,7 @@ def as_agent(source: AgentLike) -> BaseAgent:
             raise UsageError(f"{name}() failed ({error}). Pass an object of this class instead.") from None
     if not isinstance(source, BaseAgent):
         raise UsageError(
-            f"{brief(source)} is not an agent. Pass an af.AgentConfig, or an object whose class extends af.BaseAgent."
+            f"{brief(source)} is not an agent. Pass an af.AgentConfig, or an object of a class that extends "
+            "af.extend.BaseAgent."
         )
     return source

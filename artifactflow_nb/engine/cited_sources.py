@@ -226,7 +226,7 @@ async def review_sources(used: Sequence[SourceOfRun], sources: SourceManager, fe
             continue
         source_id = source.address.removeprefix(SCHEME).partition("#")[0]
         if source_id not in indexed and source_id.partition("/")[0] not in folders:
-            reason = "is not in the index; add its folder with wb.add_sources(...)"
+            reason = "is not in the index; add its folder with wb.sources.add(...)"
             unchecked.append(UncheckedSource(source.address, reason))
             continue
         try:

@@ -116,8 +116,8 @@ class ExecutionController:
     def __init__(self, engine: "Engine", after_drive: Callable[[str], Awaitable[None]] | None = None) -> None:
         if not hasattr(engine, "services"):
             raise UsageError(
-                f"A {type(engine).__name__} is no engine. Open an engine, `async with af.Engine(af.Settings.load()) as "
-                "engine`, and ask with `engine.controller.execute(question)`."
+                f"A {type(engine).__name__} is no engine. Open an engine, `async with "
+                "af.engine.Engine(af.Settings.load()) as engine`, and ask with `engine.controller.execute(question)`."
             )
         self.scheduler = RunScheduler(engine, after_drive)
         self.subruns = SubrunService(engine.services, self.begin, self.scheduler)

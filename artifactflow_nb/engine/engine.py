@@ -6,6 +6,7 @@ All of its methods run on the event loop that opened it.
 import asyncio
 import os
 import sqlite3
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime
@@ -38,7 +39,6 @@ from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS, Plugin, add_plugin
 from artifactflow_nb.engine.run_config import RunConfigBuilder
 from artifactflow_nb.engine.settings import LOCAL, Settings
-from artifactflow_nb.engine.start_queue import max_running_runs
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.known_secrets import SecretLookup
@@ -77,6 +77,11 @@ T = TypeVar("T")
 CHECKPOINT_FILE = "checkpoints.db"
 MODELS_TIMEOUT_S = 1.0
 """Longest time in seconds that a page waits for the list of models of an endpoint."""
+MAX_RUNNING_RUNS = 256
+"""Most new runs, and most runs that continue, that are driven at once, however many files the process may open."""
+
+_FILES_PER_RUN = 4
+"""Open files of a usual run: the connection of its model call, those of two parallel jobs, and a spare one."""
 MAX_STARTING_RUNS = 8
 """How many new runs prepare their first model call at the same time; the others wait.
 
@@ -85,6 +90,18 @@ that took a quarter of the time.
 """
 MAX_RESCANNED_FILES = 1000
 """Largest number of files of a folder that is scanned at the start of a run: about 20 ms."""
+
+
+def max_running_runs() -> int:
+    """Return how many new runs, and how many that continue, may use half of the file descriptors together."""
+    if sys.platform == "win32":  # there is no limit of open files to respect
+        return MAX_RUNNING_RUNS
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return MAX_RUNNING_RUNS
+    return max(1, min(MAX_RUNNING_RUNS, limit // 2 // _FILES_PER_RUN // 2))
 
 
 class Engine:

@@ -47,7 +47,7 @@ EFFECTS: Mapping[str, Callable[[Any], str]] = {
     "base_url": lambda value: f"sends prompts, with what was read for them, to {_address(value)}",
     "api_key": lambda _value: "uses the key of somebody's account, whose owner may see what is sent with it",
     "extra_body": lambda value: f"adds fields to every request to a model: {brief(value)}",
-    "embedding_model": lambda value: f"sends searches to the model {brief(value)}, and what wb.embed_sources() embeds",
+    "embedding_model": lambda value: f"sends searches to the model {brief(value)}, and what wb.sources.embed() embeds",
     "approvals": lambda value: f"answers {brief(value)} in your place",
     "graph_config": lambda value: f"changes what agents may do and whether plans need your approval: {brief(value)}",
     "data_dir": lambda value: f"stores your work outside of this folder, in {brief(value)}",

@@ -28,7 +28,7 @@ from artifactflow_nb.tools.base import Tool
 T = TypeVar("T")
 
 
-_READ_ONLY = "A sealed run cannot be changed. Import it into a workbench with wb.import_run(path), and continue there."
+READ_ONLY = "A sealed run cannot be changed. Import it with wb.store.import_run(path), and continue there."
 
 
 class RunReader:
@@ -109,15 +109,15 @@ class RunReader:
 
     async def decide(self, _request_id: str, _decision: Decision) -> None:
         """Decide a request; here and below `Conflict` if the run cannot be changed."""
-        raise Conflict(_READ_ONLY)
+        raise Conflict(READ_ONLY)
 
     async def resume(self) -> None:
         """Continue an interrupted run."""
-        raise Conflict(_READ_ONLY)
+        raise Conflict(READ_ONLY)
 
     async def cancel(self) -> None:
         """Cancel the run."""
-        raise Conflict(_READ_ONLY)
+        raise Conflict(READ_ONLY)
 
     def tool(self, _name: str) -> Tool | None:
         """Return the current tool of this name; None if there is none."""

@@ -97,7 +97,7 @@ class Settings(BaseSettings):
         extra_body: Further fields of every request; those of an agent come on top.
         context_tokens: The context window of the model in tokens; None to ask the endpoint, or to look it up by name.
         prompt_cache: Whether prompts have marks for endpoints that cache on request only; see `OpenAIModel`.
-        embedding_model: Name of a model at the endpoint for `wb.embed_sources`; None to search by words only.
+        embedding_model: Name of a model at the endpoint for `wb.sources.embed`; None to search by words only.
         timeout_s: Seconds without a byte from the endpoint after which a turn fails.
         stall_timeout_s: The same between two pieces of a reply, after its first text.
         tool_protocol: How models call tools: `native`, `xml` (in their text), or `auto` for native calls, and calls in

@@ -57,7 +57,7 @@ class MiddlewareStack:
                 hint = (
                     "make an object of it."
                     if isinstance(observer, type)
-                    else "its class must be made from af.Middleware."
+                    else "its class must be made from af.extend.Middleware."
                 )
                 raise UsageError(f"{brief(observer)} is not middleware: {hint}")
         self.by_hook: Mapping[str, list[Middleware]] = {

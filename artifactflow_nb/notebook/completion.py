@@ -13,13 +13,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.core.runs import DEPTHS
 from artifactflow_nb.errors import ArtifactFlowError
-from artifactflow_nb.notebook.sources import OpenSources
 
 _IDENTIFIER = "artifactflow.workbench"
 
-VERBS = ("ask", "chat", "pending", "add_sources", "runs", "artifacts", "conversations", "tree")
+VERBS = ("ask", "chat", "pending", "sources", "runs", "artifacts", "conversations", "tree")
 """The methods that come first, in this order."""
 
 _ATTRIBUTE = re.compile(r"(?<![\w.])(\w+)\.(\w*)\Z")
@@ -33,7 +33,7 @@ def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | Non
     for pattern in (_ARGUMENT, _ARTIFACT, _KEY, _ATTRIBUTE):
         match = pattern.search(text)
         wb = names.get(match[1]) if match else None
-        if match is None or not (isinstance(wb, OpenSources) and getattr(wb, "is_open", False)):
+        if match is None or not (isinstance(wb, Frames) and getattr(wb, "is_open", False)):
             continue
         if pattern is _ATTRIBUTE:
             public = [name for name in dir(wb) if not name.startswith("_")] if match[2][:1] != "_" else dir(wb)
@@ -58,7 +58,7 @@ def _values(wb: Any, argument: str) -> Sequence[str]:
         case "flow":
             return list(wb.flows)
         case "model":
-            return list(wb.known_models())
+            return list(wb.models(ask_endpoint=False))
         case "depth":
             return DEPTHS
         case _:

@@ -28,9 +28,9 @@ def workbench_card(engine: Engine) -> Card:
     except StoreError as error:
         return Card("Workbench", model_name(engine.model), [*_configuration(engine), ("store", str(error))])
     statuses = [_status(engine, run) for run in overview.unfinished]
-    searched = _folders(engine.searched_folders) or "the language reference of Python, until wb.add_sources(folder)"
+    searched = _folders(engine.searched_folders) or "the language reference of Python, until wb.sources.add(folder)"
     others = engine.other_folders
-    not_searched = f"; not {_folders(others)}, until wb.add_sources(folder) chooses that too" if others else ""
+    not_searched = f"; not {_folders(others)}, until wb.sources.add(folder) chooses that too" if others else ""
     rows: CardRows = [
         *_configuration(engine),
         ("sources", f"{overview.n_sources:,} indexed; runs search {searched}{not_searched}"),

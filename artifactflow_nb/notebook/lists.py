@@ -1,21 +1,14 @@
 """Display lists of runs, and of their events, approval requests and steps, and the handle of a conversation."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from artifactflow_nb.core.approvals import ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.core.language import agent_label, in_language
-from artifactflow_nb.core.local_files import AnyPath
+from artifactflow_nb.core.language import agent_label
 from artifactflow_nb.core.text.cards import CardCell, Code, DisplayList
 from artifactflow_nb.core.text.format import clip, format_local_time
-from artifactflow_nb.engine.thread import EngineThread
-from artifactflow_nb.export.conversation import conversation_document
-from artifactflow_nb.export.files import ExportMixin, write_document
 from artifactflow_nb.recording.steps import Step
-from artifactflow_nb.store.conversations import Conversation
 
 if TYPE_CHECKING:
     from artifactflow_nb.notebook.run import Run
@@ -107,30 +100,3 @@ class RunList(DisplayList["Run"]):
 
     def _nothing(self) -> str:
         return self._empty
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class ConversationHandle(ExportMixin, Conversation):
-    """A `Conversation` whose branch can be exported.
-
-    An exported file has the questions and answers of the branch, the sources, and the artifacts in their versions at
-    the end of the branch.
-
-    Attributes:
-        thread: The engine's thread, which reads the store.
-        message_id: The last message of the branch; None for the branch that is active at the time of the export.
-    """
-
-    thread: EngineThread
-    message_id: str | None = None
-
-    @classmethod
-    def from_conversation(cls, thread: EngineThread, conversation: Conversation, message_id: str | None = None) -> Self:
-        """Create the handle of a conversation, or of the branch that ends with a message."""
-        values = {field.name: getattr(conversation, field.name) for field in fields(Conversation)}
-        return cls(**values, thread=thread, message_id=message_id)
-
-    def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:
-        document = self.thread.call(conversation_document(self.thread.engine, self.conversation_id, self.message_id))
-        with in_language(self.thread.language):
-            return write_document(document, form, path, overwrite=overwrite)

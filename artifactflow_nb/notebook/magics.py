@@ -113,7 +113,7 @@ _CONVERSATION: tuple[CompleteIds, str] = (
     "[CONVERSATION]",
 )
 _RUN: tuple[CompleteIds, str] = lambda wb: [run.run_id for run in wb.runs()], "[RUN]"
-_UNFINISHED: tuple[CompleteIds, str] = lambda wb: [run.run_id for run in wb.unfinished()], "[RUN]"
+_UNFINISHED: tuple[CompleteIds, str] = lambda wb: [run.run_id for run in wb.runs(unfinished=True)], "[RUN]"
 _ALL: tuple[CompleteIds, str] = lambda _wb: [ALL_WORD], "[all]"
 
 
@@ -155,7 +155,9 @@ COMMANDS: Mapping[str, MagicCommand] = {
         _request_ids,
         "[REQUEST answer ...]",
     ),
-    "cancel": MagicCommand("cancel a run", lambda magic: magic.run(magic.wb.unfinished()).cancel(), *_UNFINISHED),
+    "cancel": MagicCommand(
+        "cancel a run", lambda magic: magic.run(magic.wb.runs(unfinished=True)).cancel(), *_UNFINISHED
+    ),
     "chat": MagicCommand("ask and read in a panel", lambda magic: magic.wb.chat(magic.conversation()), *_CONVERSATION),
     "timeline": MagicCommand(
         "the durations of a run's steps", lambda magic: magic.wb.timeline(magic.newest_run()), *_RUN
@@ -355,7 +357,7 @@ class ArtifactFlowMagics(Magics):
                         wb, option = self._find_workbench(variable), options[-1] if options else ""
                         values: Mapping[str, Callable[[], Sequence[str]]] = {
                             "--flow": lambda: wb.flows if wb else (),
-                            "--model": lambda: wb.known_models() if wb else (),
+                            "--model": lambda: wb.models(ask_endpoint=False) if wb else (),
                             "--conversation": lambda: [CONTINUE, *(_CONVERSATION[0](wb) if wb else ())],
                             "--budget": tuple,
                         }

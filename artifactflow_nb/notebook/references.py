@@ -9,14 +9,11 @@ from artifactflow_nb.notebook.run import Run
 from artifactflow_nb.store.conversations import Conversation, StoredMessage
 from artifactflow_nb.store.frames import HasConversationId
 
-MessageLike = Run | StoredMessage | str
-"""A message, its run, or the id of either."""
-
 ConversationReference = Run | Conversation | StoredMessage | str
 """A conversation, one of its runs or messages, or the id of the conversation."""
 
-ConversationLike = Run | Conversation | str
-"""A run, a conversation, or the id of a run, a message or a conversation; each identifies a branch."""
+ConversationLike = Run | Conversation | StoredMessage | str
+"""A run, a conversation, a message, or the id of one of these; each identifies a branch."""
 
 MetricsSubject = Run | HasConversationId | Iterable[Run | str] | None
 """A run, an object of a conversation, or runs; None for everything."""
@@ -31,15 +28,6 @@ def conversation_id(reference: ConversationReference) -> str:
     return reference
 
 
-async def message_id(engine: Engine, reference: MessageLike) -> str:
-    """Return the id of a message; `NotFound` for an unknown run, `UsageError` for a value of another type."""
-    if isinstance(reference, Run | StoredMessage):
-        return reference.message_id
-    if not isinstance(reference, str):
-        raise UsageError(f"{brief(reference)} is not a message. Pass its run, or the id of its run or message.")
-    return (await engine.runs.get(reference)).message_id if reference.startswith("run-") else reference
-
-
 async def branch_ids(engine: Engine, reference: ConversationLike | None) -> tuple[str | None, str | None]:
     """Return the ids of the conversation and of the last message of a branch.
 
@@ -51,7 +39,7 @@ async def branch_ids(engine: Engine, reference: ConversationLike | None) -> tupl
     if reference is None:
         newest = await engine.conversations.list_conversations(limit=1)
         return (newest[0].conversation_id if newest else None), None
-    if isinstance(reference, Run):
+    if isinstance(reference, Run | StoredMessage):
         reference = reference.message_id
     elif isinstance(reference, Conversation):
         reference = reference.conversation_id

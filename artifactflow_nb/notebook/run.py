@@ -127,7 +127,7 @@ class RunRecord(SuggestsNames, CitesSources, ABC):
         "report": 'run.artifacts["research_report"]',
         "sources": "run.citation(1), or wb.sources_df()",
         **dict.fromkeys(("retried", "retry_run", "regenerated"), "run.retried_as"),
-        "retry": "wb.regenerate(run)",
+        "retry": "wb.conversation(run).regenerate()",
         "ask": 'wb.ask("...", conversation_id=run)',
         "chat": "wb.chat(run)",
         "timeline": "wb.timeline(run)",

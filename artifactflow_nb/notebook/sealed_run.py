@@ -31,7 +31,7 @@ from artifactflow_nb.core.text.format import count, duration, format_local_time
 from artifactflow_nb.core.text.panels import panel_html, scroll_box
 from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.engine.plugin import Plugin
-from artifactflow_nb.engine.run_client import RunReader
+from artifactflow_nb.engine.run_client import READ_ONLY, RunReader
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.report import write_report
 from artifactflow_nb.flows.base import FlowSpec
@@ -46,8 +46,6 @@ from artifactflow_nb.store.runs import StoredRun, load_run
 from artifactflow_nb.tools.base import Tool
 
 T = TypeVar("T")
-
-_READ_ONLY = "A sealed run cannot be changed. Import it into a workbench with wb.import_run(path), and continue there."
 
 
 def open_run(path: str | os.PathLike[str]) -> "SealedRun":
@@ -219,7 +217,7 @@ class _SealedBranch(Branch):
     def write(self, work: object) -> Never:
         """Refuse to write."""
         del work
-        raise UsageError(_READ_ONLY)
+        raise UsageError(READ_ONLY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,18 @@
-"""The methods of a workbench that prune and back up its store, and index and search the person's sources."""
+"""`wb.sources`: the documents of the person, to index, search and embed them, and to refresh a report about them."""
 
 import os
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.analysis.frames.computed import (
     CheckFrame,
-    PrunedFrame,
     SearchFrame,
     check_frame,
-    conversation_bytes,
-    pruned_frame,
     search_frame,
 )
 from artifactflow_nb.core.budget import TOKENS_PER_PRICE, Budget
-from artifactflow_nb.core.local_files import absolute_path
 from artifactflow_nb.core.runs import DEPTH_SETTING
 from artifactflow_nb.core.text.format import clip_words, with_context, without_context
 from artifactflow_nb.errors import Conflict, UsageError, check_text
@@ -32,96 +26,24 @@ from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
 from artifactflow_nb.sources.values import IndexingResult
 from artifactflow_nb.sources.vector_search import EmbeddingForecast
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
-from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.encoding import validate_row_count
-from artifactflow_nb.store.frames import TimeFilter, parse_time
-from artifactflow_nb.store.storage import copy_store, old_conversations
 from artifactflow_nb.tools.web.scoring import SNIPPET_COLUMNS
-
-
-class OpenStore(Frames):
-    """The store of a workbench: its frames, pruning, standing decisions and backups."""
-
-    _thread: RecordingThread
-
-    @abstractmethod
-    def run(self, run_id: str) -> Run:
-        """Return the handle of a stored run."""
-        ...
-
-    def prune(
-        self,
-        before: TimeFilter = None,
-        keep: int | None = None,
-        *,
-        seal_to: str | os.PathLike[str] | None = None,
-        dry_run: bool = False,
-    ) -> PrunedFrame:
-        """Delete old conversations with their messages, runs and artifacts, and shrink the file.
-
-        Projects, and conversations with an unfinished run, are not deleted.
-
-        Args:
-            before: Delete conversations without a question since this time: a datetime (naive means UTC), an ISO
-                string, or a timedelta before now.
-            keep: Number of the newest conversations that are never deleted.
-            seal_to: A folder into which the ended runs are sealed first, each as `<run_id>.afrun`.
-            dry_run: Delete nothing.
-
-        Returns:
-            One row per conversation that was deleted or, with `dry_run`, would be.
-
-        Errors: `UsageError` if both `before` and `keep` are missing or one is invalid; `CassetteError` if a run cannot
-        be sealed; its conversation and all older ones are not deleted.
-        """
-        if before is None and keep is None:
-            raise UsageError("Pass before=, a time, or keep=, a number of conversations; nothing was deleted.")
-        n_newest = 0 if keep is None else validate_row_count("keep", keep)
-        until = None if before is None else parse_time("before", before)
-        old = read_store(self._store, lambda db: list(old_conversations(db, until, n_newest)))
-        n_bytes, n_sealed = conversation_bytes(self._store), dict[str, int]()
-        if dry_run:
-            return pruned_frame(old, n_bytes, n_sealed)
-        engine = self._thread.engine
-        for conversation in old:
-            key = conversation.conversation_ids[0]
-            if seal_to is not None:
-                folder = absolute_path(seal_to)
-                folder.mkdir(parents=True, exist_ok=True)
-                for run_id in conversation.run_ids:
-                    self.run(run_id).seal(folder / f"{run_id}.afrun", replace=True)
-                    n_sealed[key] = n_sealed.get(key, 0) + 1
-            for conversation_id in reversed(conversation.conversation_ids):
-                self._thread.call(engine.conversations.delete_conversation(conversation_id))
-        return pruned_frame(old, n_bytes, n_sealed)
-
-    def withdraw(self, host: str) -> int:
-        """Withdraw the decisions `always` on a host, so that its pages need an approval again; return their number."""
-        check_text("host", host)
-        return self._thread.call(self._thread.engine.approvals.withdraw(host.strip().lower()))
-
-    def backup(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the current state of the store to a new file, while runs continue.
-
-        To open the copy with `Workbench(data_dir=folder)`, name it `store.db` in a folder of its own. Unfinished runs
-        are interrupted in the copy.
-
-        Errors: `UsageError` if the file exists or cannot be written.
-        """
-        target = absolute_path(path)
-        copy_store(self._store, target)
-        return target
-
 
 BudgetLike = Budget | Mapping[str, Any] | None
 
 
-class OpenSources(OpenStore):
-    """The methods of a workbench for sources, refreshed questions and old conversations."""
+class Sources:
+    """The sources of a workbench: documents of the person, which runs search and read."""
 
-    _display: CellDisplay
+    def __init__(self, thread: RecordingThread, display: CellDisplay, open_run: Callable[[str], Run]) -> None:
+        self._thread = thread
+        self._display = display
+        self._open_run = open_run
 
-    def add_sources(self, path: str | Path) -> IndexingResult:
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._thread.engine.search_scope()!r})"
+
+    def add(self, path: str | Path) -> IndexingResult:
         """Index a folder or a file and select it: runs of this workbench then search its selected sources only.
 
         Without a selection, runs search all folders of the store or, if there are none, the language reference.
@@ -167,11 +89,11 @@ class OpenSources(OpenStore):
         hits = self._thread.call(engine.search_sources(query, validate_row_count("limit", limit)))
         return search_frame(hits, [collapse_whitespace(clip_words(hit.snippet, SNIPPET_COLUMNS)) for hit in hits])
 
-    def embed_sources(self, *, dry_run: bool = False) -> EmbeddingForecast:
+    def embed(self, *, dry_run: bool = False) -> EmbeddingForecast:
         """Embed the passages of the sources that have no vector yet, with the setting `embedding_model`.
 
         The number of passages, their tokens and the cost are displayed before the first request. After an interruption,
-        the next call continues. Searches use the vectors only after `check_retrieval` has shown that they help.
+        the next call continues. Searches use the vectors only after `check` has shown that they help.
 
         Returns:
             The number of passages that had no vector, with their estimated tokens and cost.
@@ -194,7 +116,7 @@ class OpenSources(OpenStore):
         line.end("Embedded with")
         return forecast
 
-    def check_retrieval(self, *, queries: int = 100) -> CheckFrame:
+    def check(self, *, queries: int = 100) -> CheckFrame:
         """Check on the person's own sources whether vectors improve searches, and use them from now on if they do.
 
         Each query has a few words of a known passage, without the rarest one. Vectors help if more of these passages
@@ -233,7 +155,7 @@ class OpenSources(OpenStore):
 
         Errors: `NotFound` for an unknown run; `Conflict` for one that has not ended.
         """
-        handle = run if isinstance(run, Run) else self.run(run)
+        handle = run if isinstance(run, Run) else self._open_run(run)
         if handle.status not in ENDED:
             raise Conflict(f"The run {handle.run_id} is {handle.status}. Refresh it when it has ended.")
         engine = self._thread.engine

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, overload
 from artifactflow_nb.agents.base import AgentLike
 from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
+from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.local_files import absolute_path, shown_path
@@ -33,7 +34,6 @@ from artifactflow_nb.core.suggestions import SuggestsNames, suggests_arguments
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
-from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.engine.plugin import Plugin
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.settings import Settings
@@ -45,18 +45,19 @@ from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.completion import add_completion
+from artifactflow_nb.notebook.conversation import ConversationHandle
 from artifactflow_nb.notebook.display import CellDisplay, workbench_card
-from artifactflow_nb.notebook.lists import ConversationHandle, RequestList, RunList
-from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
+from artifactflow_nb.notebook.lists import RequestList, RunList
+from artifactflow_nb.notebook.references import ConversationLike, ConversationReference
+from artifactflow_nb.notebook.renamed import RENAMED
 from artifactflow_nb.notebook.run import Run, start_run
-from artifactflow_nb.notebook.sources import BudgetLike, OpenSources
+from artifactflow_nb.notebook.sources import BudgetLike, Sources
+from artifactflow_nb.notebook.store import WorkbenchStore
 from artifactflow_nb.plugins import WorkbenchAccessors, load_plugins
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
-from artifactflow_nb.recording.rows import import_rows
-from artifactflow_nb.recording.seal import read_sealed
 from artifactflow_nb.store.approvals import load_open_requests
-from artifactflow_nb.store.conversations import ParentId, ParentSelector, StoredMessage
+from artifactflow_nb.store.conversations import ParentId, ParentSelector
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.frames import Frame, RunFilter
 from artifactflow_nb.store.locks import check_not_forked, network_file_system
@@ -79,7 +80,7 @@ def _note_retry(run: object, method: str) -> None:
         print(wrap_words(note), file=sys.stderr)  # noqa: T201 - a line for the person
 
 
-class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
+class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
     """Asks questions, and shows and stores the results.
 
     Args:
@@ -101,7 +102,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
         mode: `auto` to play the runs that the cassette has and to record the others, or another value of `AF_MODE`:
             `record`, `replay`, `verify`, `live`.
         middleware: Objects that are called for every model call and tool call, such as `af.DebugMiddleware()`; see
-            `af.Middleware`.
+            `af.extend.Middleware`.
         plugins: Plugins of your own, a `Plugin` each, or the name of one that an installed package brings.
         flows: Flows of your own, a `FlowSpec` each; compiled LangGraph graphs are passed to `register_flow`.
         search: The search engine of `web_search`, or several, which are queried in parallel: `local`, `searxng`,
@@ -112,6 +113,8 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
 
     Attributes:
         settings: The effective settings.
+        sources: The documents that runs search: add, search, embed, check and refresh.
+        store: The file: back up, prune, import runs, and withdraw standing decisions.
         created_at: The time of creation, in UTC.
 
     Errors: `UsageError` for an invalid setting; `StoreError` for a store that cannot be opened; `CassetteError` for a
@@ -123,9 +126,9 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
         "history": "wb.chat(run), or wb.messages_df()",
         "plot": "the functions of af.plots",
         "cost": 'wb.runs_df()["cost_usd"]',
-        "reset": "wb.prune() or wb.delete_conversation(run)",
+        "reset": "wb.store.prune() or wb.conversation(run).delete()",
         **dict.fromkeys(("question", "query_model", "invoke", "send"), 'wb.ask("...")'),
-        **dict.fromkeys(("add_source", "add_documents", "add_files", "index"), 'wb.add_sources("folder")'),
+        **dict.fromkeys(("add_source", "add_documents", "add_files", "index"), 'wb.sources.add("folder")'),
     }
 
     def __init__(
@@ -192,7 +195,9 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
                     modules_of_first_run([agent.model for agent in self._thread.engine.agents.values()])
                 )
                 self._display = CellDisplay(self._thread, interactive)
-                super().__init__(self.data_dir / STORE_FILE)
+                self.sources = Sources(self._thread, self._display, self.run)
+                self.store = WorkbenchStore(self._thread, self.run)
+                super().__init__(self.store.path)
                 for plugin in self._thread.engine.own_plugins:
                     if plugin.accessor is not None:
                         setattr(self, plugin.name, plugin.accessor(self))
@@ -208,6 +213,15 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
                     stacklevel=1,  # one location, so that Python shows it once
                 )
             on_error.pop_all()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in RENAMED:
+                return super().__getattr__(name)  # raises an error that suggests a name
+            new_name, member = RENAMED[name]
+            warnings.warn(f"wb.{name} is called {new_name} now.", DeprecationWarning, stacklevel=2)
+            return member(self)
 
     @property
     def is_open(self) -> bool:
@@ -319,37 +333,6 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
         """
         return read_store(self._store, lambda db: load_forecast(db, flow, depth))
 
-    def regenerate(self, message: MessageLike, *, budget: BudgetLike = None, model: str | None = None) -> Run:
-        """Ask a question again on a branch of its own; the new run does not see the earlier answer.
-
-        Args:
-            message: The message, its run, or the id of either.
-            budget: The limits of the run; None for those of the earlier run.
-            model: The name of the model; None for that of the earlier run.
-
-        Errors: `NotFound` for an unknown run or message.
-        """
-        return self._ask_sibling(message, None, budget, model)
-
-    def edit(self, message: MessageLike, question: str, *, budget: BudgetLike = None, model: str | None = None) -> Run:
-        """Ask another question instead of an earlier one, on a branch of its own; the earlier branch is unchanged.
-
-        Arguments and errors as for `regenerate`; `UsageError` for an empty question.
-        """
-        check_text("question", question)
-        return self._ask_sibling(message, question, budget, model)
-
-    def _ask_sibling(self, message: MessageLike, question: str | None, budget: BudgetLike, model: str | None) -> Run:
-        engine = self._thread.engine
-        sibling_id = self._thread.call(references.message_id(engine, message))
-        flow = self._thread.call(engine.controller.flow_of_message(sibling_id))
-        return start_run(
-            self._thread,
-            self._display,
-            lambda: engine.controller.begin_sibling(sibling_id, question, budget=budget, model=model),
-            flow,
-        )
-
     def run(self, run_id: str) -> Run:
         """Return the handle of a stored run, even of an earlier kernel; the beginning of its id is enough.
 
@@ -365,28 +348,17 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
     def _handle(self, stored: StoredRun) -> Run:
         return Run(self._thread, stored, self._display)
 
-    def runs(self, limit: int = 20) -> RunList:
-        """List the newest runs, including those of earlier kernels, the newest first."""
-        stored = read_store(self._store, lambda db: load_newest(db, limit))
-        return RunList(map(self._handle, stored), 'No runs yet. Ask with wb.ask("...").')
+    def runs(self, limit: int = 20, *, unfinished: bool = False) -> RunList:
+        """List the newest runs, including those of earlier kernels, the newest first.
 
-    def unfinished(self) -> RunList:
-        """List the runs that are running, waiting or interrupted, including those of earlier kernels, the oldest first.
-
-        Subruns are not listed; they continue with their parent run.
+        Args:
+            limit: Maximum number of runs.
+            unfinished: List the runs that are running, waiting or interrupted instead, all of them, the oldest first;
+                subruns continue with their parent run and are not listed.
         """
-        stored = read_store(self._store, load_unfinished)
-        return RunList(map(self._handle, stored), "No run is running or waiting.")
-
-    def import_run(self, path: str | os.PathLike[str]) -> Run:
-        """Import a sealed run, with the earlier runs of its branch, and return its handle.
-
-        Errors: `CassetteError` for a file that cannot be used; `Conflict` if the store has another run with the same
-            id. Nothing is imported then.
-        """
-        sealed, _manifest = read_sealed(absolute_path(path))
-        self._thread.call(self._thread.engine.database.write(lambda db: import_rows(db, sealed.rows)))
-        return self.run(sealed.rows.run_id)
+        stored = read_store(self._store, load_unfinished if unfinished else lambda db: load_newest(db, limit))
+        nothing = "No run is running or waiting." if unfinished else 'No runs yet. Ask with wb.ask("...").'
+        return RunList(map(self._handle, stored), nothing)
 
     def repro(self, *, all: bool = False) -> ReproducibilityReport:  # noqa: A002 - the word for it at the prompt
         """Report which runs are recorded, replayed, live or changed, and what makes the notebook reproducible.
@@ -411,21 +383,6 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
 
         return RequestList(read_store(self._store, load_open_requests), self.panel(PendingView))
 
-    def approve(self, request_id: str) -> Run:
-        """Approve a request, even one of an earlier kernel; its run continues in this kernel."""
-        return self._requesting_run(request_id).approve(request_id)
-
-    def deny(self, request_id: str, reason: str = "") -> Run:
-        """Deny a request, even one of an earlier kernel; its run continues in this kernel."""
-        return self._requesting_run(request_id).deny(reason, request_id)
-
-    def answer(self, request_id: str, answer: str) -> Run:
-        """Answer a question of a run, even of an earlier kernel; the run continues in this kernel."""
-        return self._requesting_run(request_id).answer(answer, request_id)
-
-    def _requesting_run(self, request_id: str) -> Run:
-        return self.run(self._thread.call(self._thread.engine.approvals.get(request_id)).run_id)
-
     # --- conversations and branches ----------------------------------------------------------------------------------
 
     def conversations(self, search: str | None = None, *, limit: int = 50, offset: int = 0) -> "ConversationList":
@@ -443,7 +400,9 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
         found = self._thread.call(
             manager.search(search, limit, offset) if search else manager.list_conversations(limit, offset)
         )
-        handles = (ConversationHandle.from_conversation(self._thread, conversation) for conversation in found)
+        handles = (
+            ConversationHandle.from_conversation(self._thread, self._display, conversation) for conversation in found
+        )
         return ConversationList(handles, self._thread.language, search)
 
     def conversation(self, of: ConversationLike | None = None) -> ConversationHandle:
@@ -456,7 +415,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
         """
         found_id, message_id = self._existing_branch(of)
         conversation = self._thread.call(self._thread.engine.conversations.get(found_id))
-        return ConversationHandle.from_conversation(self._thread, conversation, message_id)
+        return ConversationHandle.from_conversation(self._thread, self._display, conversation, message_id)
 
     def artifacts(self, of: ConversationLike | None = None) -> Artifacts:
         """Return the artifacts of a branch by id, to read, edit, compare and export.
@@ -477,31 +436,6 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
         if found_id is None:
             raise NotFound("There is no conversation yet. Ask something first: wb.ask(...).")
         return found_id, message_id
-
-    def rename_conversation(self, conversation: ConversationReference, title: str) -> None:
-        """Rename a conversation: pass the conversation itself, one of its runs or messages, or its id."""
-        conversation_id = references.conversation_id(conversation)
-        self._thread.call(self._thread.engine.conversations.rename(conversation_id, title))
-
-    def delete_conversation(self, conversation: ConversationReference) -> None:
-        """Delete a conversation with its messages, runs and artifacts; `Conflict` while one of its runs is running."""
-        conversation_id = references.conversation_id(conversation)
-        self._thread.call(self._thread.engine.conversations.delete_conversation(conversation_id))
-
-    def activate_branch(self, message: MessageLike) -> StoredMessage:
-        """Activate the branch through a message, so that `ask` continues it; returns the branch's newest message."""
-        engine = self._thread.engine
-
-        async def activate() -> StoredMessage:
-            newest_id = await engine.conversations.activate(await references.message_id(engine, message))
-            return await engine.conversations.message(newest_id)
-
-        return self._thread.call(activate())
-
-    def delete_branch(self, message: MessageLike) -> None:
-        """Delete a message and its successors, with their runs and artifacts; `Conflict` while one is running."""
-        message_id = self._thread.call(references.message_id(self._thread.engine, message))
-        self._thread.call(self._thread.engine.conversations.delete_branch(message_id))
 
     # --- panels ------------------------------------------------------------------------------------------------------
 
@@ -620,20 +554,17 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
 
     # --- tools, agents, flows and models -----------------------------------------------------------------------------
 
-    def models(self) -> list[str]:
-        """List the models that the endpoint offers, for `model=`, `AF_MODEL` and `agent_models`."""
-        return self._thread.call(self._thread.engine.list_models())
+    def models(self, *, ask_endpoint: bool = True) -> list[str]:
+        """List the models that the endpoint offers, for `model=`, `AF_MODEL` and `agent_models`.
 
-    def known_models(self) -> list[str]:
-        """List the models that are configured, have a price or were used before; `models` asks the endpoint."""
-        return read_store(self._store, self._thread.engine.known_models)
-
-    def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
-        """Give a tool, created with `af.tool`, to an agent; None for the lead agent."""
-        self._thread.engine.register_tool(entry, agent=agent)
+        Args:
+            ask_endpoint: False to list the models that are configured, have a price or were used before instead.
+        """
+        engine = self._thread.engine
+        return self._thread.call(engine.list_models()) if ask_endpoint else read_store(self._store, engine.known_models)
 
     @overload
-    def tool(self, handler: Callable[..., Any], /, *, agent: str | None = None, **options: Any) -> Tool: ...
+    def tool(self, handler: Callable[..., Any] | Tool, /, *, agent: str | None = None, **options: Any) -> Tool: ...
 
     @overload
     def tool(
@@ -641,27 +572,27 @@ class Workbench(SuggestsNames, WorkbenchAccessors, OpenSources, CardMixin):
     ) -> Callable[[Callable[..., Any]], Tool]: ...
 
     def tool(
-        self, handler: Callable[..., Any] | None = None, /, *, agent: str | None = None, **options: Any
+        self, handler: Callable[..., Any] | Tool | None = None, /, *, agent: str | None = None, **options: Any
     ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-        """Create a tool from a typed function and give it to an agent: `@wb.tool`, or `@wb.tool(permission="confirm")`.
+        """Give a tool to an agent: `@wb.tool`, or `@wb.tool(permission="confirm")`, above a typed function.
 
         Args:
-            handler: The function; see `af.tool` for its requirements.
+            handler: The function, see `af.tool` for the requirements, or a tool that `af.tool` has made.
             agent: The agent that may call it; None for the lead.
             options: As for `af.tool`: `name`, `permission`, `category`, `idempotent`, `timeout_s` and others.
 
-        Errors: `UsageError` as for `af.tool` and `register_tool`.
+        Errors: `UsageError` as for `af.tool`, for the name of a different built-in tool, and for an unknown agent.
         """
 
-        def register(handler: Callable[..., Any]) -> Tool:
-            entry = tool(**options)(handler)
-            self.register_tool(entry, agent=agent)
+        def register(handler: Any) -> Tool:
+            entry = handler if isinstance(handler, Tool) and not options else tool(**options)(handler)
+            self._thread.engine.register_tool(entry, agent=agent)
             return entry
 
         return register if handler is None else register(handler)
 
     def register_agent(self, agent: AgentLike) -> None:
-        """Add an agent for delegations: a configuration, or an object or a class that extends `af.BaseAgent`.
+        """Add an agent for delegations: a configuration, or an object or a class that extends `af.extend.BaseAgent`.
 
         The prompt of a configuration is its `prompt`, or the file `<name>.md` in the folder passed as `prompts`.
         """

@@ -83,7 +83,7 @@ _HTTP_CALLS = {
     "run.resume()": "a restart of the server",
     "Call run.resume().": "A restart of the server continues the run.",
     "run.retry()": "POST /chat/{conversation_id}/retry",
-    "wb.add_sources(...)": "wb.add_sources(...) in a notebook on the server",
+    "wb.sources.add(...)": "wb.sources.add(...) in a notebook on the server",
 }
 """The calls that messages name for people in a notebook, and what a program does over HTTP instead."""
 

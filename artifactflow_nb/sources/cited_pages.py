@@ -159,7 +159,7 @@ def cited_section(db: sqlite3.Connection, address: str) -> CitedSection:
         (source_id, anchor),
     ).fetchone()
     if row is None:
-        raise NotFound(f"There is no source section {address!r} in the index. Add its folder with wb.add_sources().")
+        raise NotFound(f"There is no source section {address!r} in the index. Add its folder with wb.sources.add().")
     page = _PAGE.match(anchor) if row["media_type"] == "application/pdf" else None
     return CitedSection(row["text"], path_from_uri(row["uri"]), int(page[1]) if page else 0)
 

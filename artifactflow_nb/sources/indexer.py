@@ -189,7 +189,7 @@ def find_changed_files(known: Mapping[str, IndexedFile], extractors: Extractors)
             if not os.path.isdir(folder):  # noqa: PTH112 - `is_dir` raises if access is denied
                 raise UsageError(
                     f"The folder {printable_path(folder.name)!r} is missing, so its files cannot be checked. "
-                    "They remain indexed. Restore it, or add another folder with wb.add_sources()."
+                    "They remain indexed. Restore it, or add another folder with wb.sources.add()."
                 ) from None
             missing.append(uri)
             continue

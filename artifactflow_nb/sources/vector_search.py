@@ -254,7 +254,7 @@ class VectorSearch:
                 vectors = await self._embedder.embed([text for _, text in batch])
                 await self._database.write(partial(store_vectors, model=model, passage_ids=numbers, vectors=vectors))
             except (ModelError, UsageError) as error:
-                note = f"{done:,} of {total:,} passages have a vector; call wb.embed_sources() again to continue."
+                note = f"{done:,} of {total:,} passages have a vector; call wb.sources.embed() again to continue."
                 error.args = (f"{error} {note}",)
                 raise
             done, last = done + len(batch), numbers[-1]
@@ -294,11 +294,11 @@ class VectorSearch:
         model = self._embedder.name
         state = await self._database.read(load_state)
         if state is None or state.model != model:
-            raise UsageError(f"The sources have no vectors of {brief(model)}. Call wb.embed_sources() first.")
+            raise UsageError(f"The sources have no vectors of {brief(model)}. Call wb.sources.embed() first.")
         known = await self._database.read(partial(_known_items, n_queries=n_queries, scope=scope))
         if not known:
             raise UsageError(
-                "The sources have no passages from which queries can be created. Add more with wb.add_sources()."
+                "The sources have no passages from which queries can be created. Add more with wb.sources.add()."
             )
         vectors = await self._embedder.embed([query for query, _ in known])
 

@@ -23,7 +23,7 @@ wb = af.Workbench(
 )
 run = wb.ask("When does the ferry leave?").wait(20)
 other = wb.ask("And when does it return?").wait(20)
-again = wb.regenerate(other).wait(20)
+again = wb.conversation(other).regenerate().wait(20)
 waiting = wb.ask("Change the report.", conversation_id=run.conversation_id)
 while not waiting.pending:
     time.sleep(0.05)

@@ -779,7 +779,7 @@ def test_card_disappears_when_code_decides(lab: LabServer, open_page: OpenPage) 
 def test_card_displays_the_error_of_the_kernel(lab: LabServer, open_page: OpenPage) -> None:
     """If the tool is no longer registered, the card says so, and works once the tool is registered again."""
     forget = "entry = wb._thread.engine.tools._tools.pop('send')"
-    page = open_notebook(lab, open_page, ask_cell("call", "'Done.'"), forget, "wb.register_tool(entry)", RECEIVED)
+    page = open_notebook(lab, open_page, ask_cell("call", "'Done.'"), forget, "wb.tool(entry)", RECEIVED)
     out = page.output(0)
     approve = out.get_by_role("button", name="Approve send")
     expect(approve).to_be_visible(timeout=20_000)

@@ -17,7 +17,7 @@ CELLS = [
     f"""import artifactflow_nb as af
 
 wb = af.Workbench(approvals={{"create_artifact": "ask"}})
-wb.add_sources("chinese")
+wb.sources.add("chinese")
 run = wb.ask({QUESTION!r})
 run"""
 ]

@@ -19,7 +19,7 @@ text = "Herons wait for fish in shallow water [1].\\n\\n1. Birds: page 2 — loc
 turns = [af.ToolCall("call_subagent", {"agent_name": "crawl_agent", "instruction": "Read."}),
          af.ToolCall("web_fetch", {"urls": ["local:papers/birds.pdf#page-2"]}), "Read.", text]
 wb = af.Workbench(model=af.ScriptedModel(turns), approvals="approve", data_dir="store")
-wb.add_sources("papers")
+wb.sources.add("papers")
 run = wb.ask("Where do herons wait?").wait(20)
 wb.chat(run)"""
 
@@ -68,7 +68,7 @@ text += "1. Ferries — local:notes/ferries.txt#part-3\\n2. Kayaks — local:not
 turns = [af.ToolCall("web_fetch", {"urls": ["local:notes/ferries.txt#part-3", "local:notes/kayaks.md#kayaks"]}), text]
 wb = af.Workbench(model=af.ScriptedModel(turns), approvals="approve", data_dir="store",
                   graph_config={"lead_agent": {"tools": ["all"]}})
-wb.add_sources("notes")
+wb.sources.add("notes")
 run = wb.ask("When does the ferry leave?").wait(20)
 run"""
 

@@ -41,7 +41,7 @@ wb = af.Workbench(
     ], delay_s=0.02),
 )
 first = wb.ask("How do context managers end, and what happens to an exception?").wait(20)
-second = wb.regenerate(first).wait(20)
+second = wb.conversation(first).regenerate().wait(20)
 second.artifacts["report"].edit(two + "By hand.\\n")
 compared = af.compare(first, second)"""
 CELLS = {

@@ -30,7 +30,7 @@ def turn(request):
 
 wb = af.Workbench(model=Models(turn, delay_s=0.03), data_dir="composed",
                   prices={"large": {"input": 1, "output": 1}})
-wb.add_sources(folder)"""
+wb.sources.add(folder)"""
 SHOW = "wb.chat()"
 WIDTHS = (1280, 800, 400)
 

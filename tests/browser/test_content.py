@@ -52,7 +52,7 @@ run"""
 CITED = """import artifactflow_nb as af
 
 wb = af.Workbench(approvals="approve", data_dir="cited")
-wb.add_sources("handbook")
+wb.sources.add("handbook")
 cited = wb.ask("How are backups checked, and what happens if the check fails?")
 cited"""
 
@@ -160,7 +160,7 @@ turns = [af.ToolCall("web_fetch", {"urls": ["local:handbook/storage.md#backups"]
          af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": text}), text]
 wb = af.Workbench(model=af.ScriptedModel(turns), approvals="approve", data_dir="unread",
                   graph_config={"lead_agent": {"tools": ["all"]}})
-wb.add_sources("handbook")
+wb.sources.add("handbook")
 unread = wb.ask("When do backups run?")
 unread"""
 

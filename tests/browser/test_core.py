@@ -36,7 +36,7 @@ def turn(request):
 
 wb = af.Workbench(model=af.ScriptedModel(turn, delay_s=0.02), approvals={"create_artifact": "ask"}, data_dir="core",
                   graph_config={"lead_agent": {"tools": ["all"]}})
-wb.add_sources("handbook")
+wb.sources.add("handbook")
 display(wb.chat(), wb.tree(), wb.artifact_panel())"""
 
 

@@ -36,7 +36,7 @@ asked = []
 def turn(request):
     asked.append(request)
     if len(asked) == 1:
-        raise af.ModelRejected("The model is not there.")
+        raise af.errors.ModelRejected("The model is not there.")
     return "It **works** now."
 wb = af.Workbench(data_dir="retried", model=af.ScriptedModel(turn, delay_s=0.05))
 run = wb.ask("What is Z?")

@@ -31,7 +31,7 @@ def turn(request):
 
 wb = af.Workbench(data_dir="home", approvals={"create_artifact": "ask"}, model=af.ScriptedModel(turn, delay_s=0.002),
                   prices={"scripted": {"input": 3, "output": 15}})
-wb.add_sources(folder)
+wb.sources.add(folder)
 wb.ask("How fast does the Baltic rise?").wait()
 wb._thread.engine.model._delay_s = 0.05
 wb.ask("Write a report about the sea.")

@@ -79,7 +79,7 @@ def echo(ctx: af.ToolContext, text: str) -> str:
 @wb.tool
 def fail(ctx: af.ToolContext, text: str) -> str:
     "Fail with a text."
-    raise af.ToolError(text)
+    raise af.errors.ToolError(text)
 
 
 @wb.tool(permission="confirm", preview=lambda ctx, args: args.text)
@@ -89,7 +89,7 @@ def risky(ctx: af.ToolContext, text: str) -> str:
 
 
 for n, group in enumerate(groups):
-    last = af.ModelRejected(" ".join(group)) if n % 4 == 2 else reply(group)
+    last = af.errors.ModelRejected(" ".join(group)) if n % 4 == 2 else reply(group)
     turns[n] = iter([reply(group, calls(group)), reply(group), last])
 runs = [wb.ask(f"group {{n}}. " + " ".join(group)) for n, group in enumerate(groups)]"""
 SHOW = "for run in runs:\n    display(run)"
@@ -111,7 +111,7 @@ COMPONENTS = {
 }
 """The cell that displays each component for a run."""
 
-OTHERS = ("wb", "wb.conversations()", "wb.unfinished()", "wb.pending()", "runs[0].artifacts", "runs[0].events")
+OTHERS = ("wb", "wb.conversations()", "wb.runs(unfinished=True)", "wb.pending()", "runs[0].artifacts", "runs[0].events")
 """Other values that a cell displays."""
 
 FORMS = f"""import json

@@ -159,7 +159,7 @@ def test_waiting_run_survives_a_restart(lab: LabServer, open_page: OpenPage) -> 
     """After a restart the output is readable, and the new kernel lists the request and continues the run."""
     again = f"""{REPLIES}wb = af.Workbench(model=af.ScriptedModel(["It is written."]))
 [request] = wb.pending()
-print([run.status for run in wb.unfinished()], request.tool)"""
+print([run.status for run in wb.runs(unfinished=True)], request.tool)"""
     approve = "run = await wb.run(request.run_id).approve()\nprint(run.status, len(run.artifacts))"
     page = open_page(new_notebook(lab, ASK_AT_ONCE, again, approve, "run"))
     page.open()
@@ -180,7 +180,7 @@ print([run.status for run in wb.unfinished()], request.tool)"""
 def test_streaming_run_is_resumed_after_a_restart(lab: LabServer, open_page: OpenPage) -> None:
     """The new kernel lists a run that was streaming as interrupted, and can resume it."""
     again = f"""{REPLIES}wb = af.Workbench(model=af.ScriptedModel(["The second answer."]))
-[run] = wb.unfinished()
+[run] = wb.runs(unfinished=True)
 print(run.status)"""
     page = open_page(new_notebook(lab, ASK_SLOWLY, again, "await run.resume()\nprint(run.status)"))
     page.open()

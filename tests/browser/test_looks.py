@@ -23,7 +23,7 @@ TALL: ViewportSize = {"width": 1280, "height": 6000}
 HANDBOOK = Path(__file__).parents[2] / "data" / "handbook"
 ASK = """import artifactflow_nb as af
 wb = af.Workbench(approvals={"create_artifact": "ask"})
-wb.add_sources("handbook")
+wb.sources.add("handbook")
 run = wb.ask("How are backups checked, and what happens if the check fails?")
 run"""
 COMPONENTS = {
@@ -88,7 +88,7 @@ def send(
 
 first = wb.ask("How do context managers end?").wait(20)
 second = wb.ask("And if __exit__ raises an exception of its own?", conversation_id=first.conversation_id).wait(20)
-third = wb.regenerate(second).wait(20)
+third = wb.conversation(second).regenerate().wait(20)
 old = wb.ask("Send two letters.").wait(20)
 eve, mallory = old.pending
 old.deny("Not to Eve.", eve.id).approve(mallory.id, params={**mallory.params, "copies": 2}).wait(20)

@@ -15,7 +15,7 @@ MAX_SAVED_BYTES = 1_000_000
 SETUP = """import artifactflow_nb as af
 
 wb = af.Workbench(approvals="approve", data_dir="many")
-wb.add_sources("handbook")"""
+wb.sources.add("handbook")"""
 ASK = 'wb.ask("How are backups checked, and what happens if the check fails? (%d)")'
 STREAM = """model = af.ScriptedModel(["One sentence of the answer. " * 200], chunk_chars=24, delay_s=0.02)
 slow = af.Workbench(model=model, data_dir="slow")

@@ -21,7 +21,7 @@ CELLS = [
     """import artifactflow_nb as af
 
 wb = af.Workbench(approvals={"create_artifact": "ask"})
-wb.add_sources("handbook");""",
+wb.sources.add("handbook");""",
     'run = wb.ask("How are backups checked, and what happens if the check fails?")\nrun',
 ]
 PANELS = {
@@ -35,14 +35,14 @@ PANELS = {
 ASKED = """import artifactflow_nb as af
 
 wb = af.Workbench(approvals="approve", data_dir="panels")
-wb.add_sources("handbook")
+wb.sources.add("handbook")
 first = wb.ask("How are backups checked, and what happens if the check fails?").wait()
 second = wb.ask("Who may read the raw data?", conversation_id=first.conversation_id).wait()
-other = wb.edit(second, "How often is the raw data copied, and where to?").wait()
+other = wb.conversation(second).edit("How often is the raw data copied, and where to?").wait()
 last = wb.ask("What may be deleted, and when?", conversation_id=first.conversation_id).wait()
 
 desk = af.Workbench(data_dir="desk", graph_config={"approval": {"enabled": True}})
-desk.add_sources("handbook")
+desk.sources.add("handbook")
 manual = desk.projects.start("How we keep our data", template="paper")
 manual.add("Question", "How are backups checked?", need_review=True).approve()
 manual.add("Storage", prompt="How are backups checked?", phase="literature",
@@ -60,7 +60,7 @@ import artifactflow_nb as af
 
 os.environ["MY_MODEL_KEY"] = "of-the-pictures"
 wb = af.Workbench(approvals={"create_artifact": "ask"}, data_dir="home", prices={"large": af.Price(input=1, output=4)})
-wb.add_sources("handbook")
+wb.sources.add("handbook")
 
 
 def answer(question, run=None):

@@ -326,7 +326,7 @@ def test_local_source_opens_at_the_passage(chromium: Browser, tmp_path: Path, mo
     (tmp_path / "my papers" / "ferries.html").write_text(text)
     (tmp_path / "secret.md").write_text("A secret.")
     with af.Workbench(data_dir=tmp_path / "data") as wb:
-        wb.add_sources("my papers")
+        wb.sources.add("my papers")
     with serving(open_lifecycle(data_dir=tmp_path / "data")) as client:
         page = open_page(chromium, client)
         page.get_by_role("textbox", name="Question").fill("When does the ferry to the north shore leave the old pier?")

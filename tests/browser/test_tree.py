@@ -29,7 +29,7 @@ wb = af.Workbench(data_dir=tempfile.mkdtemp(), approvals="approve", model=af.Scr
 ]))
 first = wb.ask("How do context managers end?").wait(20)
 second = wb.ask("And if __exit__ raises an exception of its own?", conversation_id=first.conversation_id).wait(20)
-third = wb.regenerate(second).wait(20)
+third = wb.conversation(second).regenerate().wait(20)
 fourth = wb.ask("What does ExitStack do?", conversation_id=first.conversation_id).wait(20)"""
 SHOW = "wb.tree(first)"
 SETUP_LONG = """import tempfile

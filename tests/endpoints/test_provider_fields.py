@@ -44,7 +44,7 @@ def test_calls_without_thinking_are_accepted(tmp_path: Path) -> None:
     with DialectServer(load("deepseek")) as endpoint:
         endpoint.thinks = False
         with af.Workbench(**options(endpoint, tmp_path, approvals="approve")) as wb:
-            wb.add_sources(HANDBOOK)
+            wb.sources.add(HANDBOOK)
             run = wb.ask(QUESTION).wait()
             assert run.status == "completed", run.error
         assert endpoint.refused == ["reasoning"]
@@ -55,7 +55,7 @@ def test_fields_never_reach_another_endpoint(tmp_path: Path, first: str, second:
     """A conversation goes on at another endpoint, which gets the answers and no fields of the first."""
     with DialectServer(load(first)) as one_endpoint, DialectServer(load(second)) as other_endpoint:
         with af.Workbench(**options(one_endpoint, tmp_path, approvals="approve")) as wb:
-            wb.add_sources(HANDBOOK)
+            wb.sources.add(HANDBOOK)
             run_id = wb.ask(QUESTION).wait().run_id
         assert fields_of(one_endpoint.requests[-1].body["messages"])
         with af.Workbench(**options(other_endpoint, tmp_path, approvals="approve")) as wb:
@@ -73,7 +73,7 @@ def test_endpoint_without_tools_is_called_in_text(name: str, tmp_path: Path) -> 
     with DialectServer(load(name)) as endpoint:
         endpoint.takes_tools = False
         with af.Workbench(**options(endpoint, tmp_path, approvals="approve")) as wb:
-            wb.add_sources(HANDBOOK)
+            wb.sources.add(HANDBOOK)
             run = wb.ask(QUESTION).wait()
             assert run.status == "completed", run.error
             assert "research_report" in run.artifacts

@@ -146,7 +146,7 @@ def test_effort_is_kept_where_tools_exclude_it(tmp_path: Path) -> None:
     with speaking("openai", no_tools={"status": 400, "body": {"error": error}}) as endpoint:
         endpoint.takes_tools = False
         with af.Workbench(**options(endpoint, tmp_path, approvals="approve", reasoning_effort="high")) as wb:
-            wb.add_sources(HANDBOOK)
+            wb.sources.add(HANDBOOK)
             to_the_end(wb.ask(QUESTION))
         assert endpoint.refused == ["no_tools"]
         chat = [request.body for request in endpoint.requests if "messages" in request.body]
@@ -164,7 +164,7 @@ def test_name_with_what_a_family_writes_around_it_is_the_tool(tmp_path: Path, na
         speaking("vllm", *steps) as endpoint,
         af.Workbench(**options(endpoint, tmp_path, approvals="approve")) as wb,
     ):
-        wb.add_sources(HANDBOOK)
+        wb.sources.add(HANDBOOK)
         run, _ = to_the_end(wb.ask(QUESTION))
         assert "research_report" in run.artifacts
         assert wb.tool_calls_df(run)["success"].all()
@@ -180,7 +180,7 @@ def test_roles_alternate_after_a_failure(tmp_path: Path, protocol: str) -> None:
     with DialectServer(load("lmstudio")) as endpoint:
         endpoint.faults = ["too_long"] * 3
         with af.Workbench(**options(endpoint, tmp_path, approvals="approve", tool_protocol=protocol)) as wb:
-            wb.add_sources(HANDBOOK)
+            wb.sources.add(HANDBOOK)
             failed = wb.ask(QUESTION).wait()
             assert failed.status == "failed"
             endpoint.faults = []

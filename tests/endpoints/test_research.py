@@ -64,7 +64,7 @@ def test_research_with_approval_follow_up_and_fork(endpoint: DialectServer, tmp_
     """
     ask_first = {"approvals": {"create_artifact": "ask"}, "tool_protocol": protocol}
     with af.Workbench(**options(endpoint, tmp_path, **ask_first)) as wb:
-        wb.add_sources(HANDBOOK)
+        wb.sources.add(HANDBOOK)
         run, n_approved = to_the_end(wb.ask(QUESTION))
         assert n_approved == 1  # the report; a plan needs none
         assert QUOTE in run.response
@@ -99,7 +99,7 @@ def test_fields_that_a_person_sets_are_refused_once(tmp_path: Path, name: str, r
     """They are left out or renamed from then on, also in the next question; what the endpoint takes stays."""
     wishes = {"temperature": 0.3, "reasoning_effort": "high", "extra_body": {"max_tokens": 900, "seed": 1}}
     with DialectServer(load(name)) as endpoint, af.Workbench(**options(endpoint, tmp_path, **wishes)) as wb:
-        wb.add_sources(HANDBOOK)
+        wb.sources.add(HANDBOOK)
         run, _ = to_the_end(wb.ask(QUESTION))
         to_the_end(wb.ask(OFTEN, conversation_id=run))
         assert endpoint.refused == refused
@@ -116,7 +116,7 @@ def test_run_goes_on_in_another_process_and_is_replayed(tmp_path: Path, name: st
     with DialectServer(load(name)) as endpoint:
         waiting = options(endpoint, tmp_path, approvals={"create_artifact": "ask"})
         with af.Workbench(**waiting) as wb:
-            wb.add_sources(HANDBOOK)
+            wb.sources.add(HANDBOOK)
             run_id = wb.ask(QUESTION).wait().run_id
         with af.Workbench(**waiting) as wb:
             run, n_approved = to_the_end(wb.run(run_id))
@@ -125,8 +125,8 @@ def test_run_goes_on_in_another_process_and_is_replayed(tmp_path: Path, name: st
         assert endpoint.refused == REFUSED.get((name, "auto"), []) * 2  # once for each workbench
         recorded = options(endpoint, tmp_path / "other", approvals="approve", record=tmp_path / "runs.jsonl")
         with af.Workbench(**recorded) as wb:
-            wb.add_sources(HANDBOOK)
+            wb.sources.add(HANDBOOK)
             answer = wb.ask(QUESTION).wait().response
     with af.Workbench(replay=tmp_path / "runs.jsonl", data_dir=tmp_path / "replayed", interactive=False) as wb:
-        wb.add_sources(HANDBOOK)
+        wb.sources.add(HANDBOOK)
         assert wb.ask(QUESTION).wait().response == answer

@@ -212,13 +212,13 @@ def test_a_replay_needs_no_configuration(tmp_path: Path) -> None:
     with af.Workbench(
         model=ScriptedModel(turns), record=cassette, data_dir=tmp_path / "data", graph_config=TWO_ROUNDS
     ) as wb:
-        wb.register_tool(look)
+        wb.tool(look)
         recorded = wb.ask("Look.").wait(20)
         assert (recorded.response, recorded.manifest["graph_config"]["lead_agent.max_iterations"]) == ("Over.", 2)
         sealed = recorded.seal(tmp_path / "run.afrun")
     for config in (None, {"lead_agent": {"max_iterations": 1}, "executor": {"max_steps": 3}}):
         with af.Workbench(replay=cassette, graph_config=config) as wb:
-            wb.register_tool(look)
+            wb.tool(look)
             run = wb.ask("Look.").wait(20)
             assert (run.status, run.response) == ("completed", "Over.")
             assert run.events == recorded.events

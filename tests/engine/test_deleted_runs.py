@@ -23,14 +23,14 @@ def test_handle_and_saved_output_of_a_deleted_run(workbench: OpenWorkbench) -> N
     """
     wb = workbench([report()], approvals={"create_artifact": "ask"}, interactive=False)
     run = wb.ask("Write.").wait()
-    wb.delete_conversation(run)
+    wb.conversation(run).delete()
     assert (repr(run), run.status) == ("Run('Write.', status='deleted')", "deleted")
     for text in saved_run(run._client).values():
         assert "eleted" in text
         assert "run.resume" not in text
         assert "approve" not in text
     for use in (run.resume, run.wait, run.approve, run.cancel):
-        with pytest.raises(af.NotFound, match="it was deleted"):
+        with pytest.raises(af.errors.NotFound, match="it was deleted"):
             use()
 
 
@@ -41,7 +41,7 @@ def test_live_view_of_a_deleted_run(workbench: OpenWorkbench, monkeypatch: pytes
     run = wb.ask("Write.").wait()
     view = ShownView(wb._thread, RunView(run._client))
     assert "approval" in view.kinds.values()
-    wb.delete_conversation(run)
+    wb.conversation(run).delete()
     until(lambda: "Deleted" in "".join(view.html.values()))
     assert "approval" not in view.kinds.values()
 
@@ -54,7 +54,7 @@ def test_error_of_a_run_that_is_deleted_while_it_runs(workbench: OpenWorkbench, 
     with closing(sqlite3.connect(tmp_path / "data" / "store.db", isolation_level=None)) as db:
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("DELETE FROM messages")
-    with pytest.raises(af.NotFound, match="it was deleted"):
+    with pytest.raises(af.errors.NotFound, match="it was deleted"):
         run.wait(30)
     problem = wb._thread.engine.controller.scheduler.storage_problem(run.run_id)
     assert problem is not None

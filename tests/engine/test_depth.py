@@ -78,7 +78,7 @@ def test_depth_belongs_to_the_recording(tmp_path: Path) -> None:
         assert wb.ask("Why?", depth="deep").wait().response == "Deep."
     with af.Workbench(replay=cassette, interactive=False) as wb:
         assert wb.ask("Why?", depth="deep").wait().response == "Deep."
-        with pytest.raises(af.CassetteMiss):
+        with pytest.raises(af.errors.CassetteMiss):
             wb.ask("Why?", depth="quick")
 
 

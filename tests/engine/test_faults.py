@@ -184,7 +184,7 @@ def test_wait_raises_the_store_error_of_the_run(tmp_path: Path) -> None:
     turns = [call("note"), report(), "Done."]
     ask = {"create_artifact": "ask"}
     with af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals=ask) as wb:
-        wb.register_tool(note)
+        wb.tool(note)
         wb._thread.call(fill_checkpoints(wb._thread.engine))
         run = wb.ask("Take notes.")
         with pytest.raises(StoreError, match=r"checkpoints.db cannot be used: the disk is full.*run.resume\(\)"):

@@ -126,10 +126,10 @@ def test_special_files_among_sources(tmp_path: Path) -> None:
     (folder / "a.md").write_text("# Cats\n\nCats purr.")
     os.mkfifo(folder / "b.md")
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", interactive=False) as wb:
-        added = wb.add_sources(folder)
+        added = wb.sources.add(folder)
         assert (added.added, len(added.skipped)) == (1, 1)
         with pytest.raises(UsageError, match=r"b\.md cannot be read \(it is a named pipe, not a file\)"):
-            wb.add_sources(folder / "b.md")
+            wb.sources.add(folder / "b.md")
 
 
 def test_file_that_becomes_a_pipe_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,9 +175,9 @@ def test_invalid_paths_are_usage_errors(tmp_path: Path, name: str) -> None:
     with af.Workbench(model=ScriptedModel(["Hi."]), data_dir=tmp_path / "data", interactive=False) as wb:
         run = wb.ask("Hi?").wait()
         with pytest.raises(UsageError):
-            wb.add_sources(path)
+            wb.sources.add(path)
         with pytest.raises((CassetteError, UsageError)):
-            wb.import_run(path)
+            wb.store.import_run(path)
         for write in (run.seal, run.to_notebook):
             with pytest.raises(UsageError):
                 write(path)

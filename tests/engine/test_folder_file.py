@@ -34,7 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def refusal(**arguments: Any) -> str:
     """The error of making a workbench."""
-    with pytest.raises(af.UsageError) as refused:
+    with pytest.raises(af.errors.UsageError) as refused:
         af.Workbench(**arguments)
     return str(refused.value)
 
@@ -281,7 +281,7 @@ def test_variable_allows_every_folder_in_ci(project: Path, monkeypatch: pytest.M
 def test_settings_class_needs_the_permission_too(project: Path) -> None:
     """`af.Settings()` reads the same file."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
-    with pytest.raises(af.UsageError, match=r"af\.trust_folder\(\)"):
+    with pytest.raises(af.errors.UsageError, match=r"af\.trust_folder\(\)"):
         Settings()
 
 
@@ -319,7 +319,7 @@ def test_broken_permissions_are_named_and_not_overwritten(project: Path, content
     trust_path().parent.mkdir(parents=True)
     trust_path().write_text(content)
     assert f"{trust_path()} is not a list of permissions for folders. Delete it" in refusal()
-    with pytest.raises(af.UsageError, match="Delete it"):
+    with pytest.raises(af.errors.UsageError, match="Delete it"):
         af.trust_folder()
     assert trust_path().read_text() == content
 
@@ -329,13 +329,13 @@ def test_permission_that_cannot_be_stored_is_an_error_with_the_path(project: Pat
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     trust_path().parent.parent.mkdir()
     trust_path().parent.write_text("no folder")
-    with pytest.raises(af.UsageError, match=r"trusted\.json"):
+    with pytest.raises(af.errors.UsageError, match=r"trusted\.json"):
         af.trust_folder()
 
 
 def test_folder_without_a_file_has_nothing_to_allow(project: Path) -> None:
     """The error names the folder, which may be the wrong one."""
-    with pytest.raises(af.UsageError, match=f"There is no {SETTINGS_FILE} in {project}"):
+    with pytest.raises(af.errors.UsageError, match=f"There is no {SETTINGS_FILE} in {project}"):
         af.trust_folder()
 
 

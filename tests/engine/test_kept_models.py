@@ -89,15 +89,15 @@ def test_question_is_repeated_with_its_model_or_a_chosen_one(open_here: Open) ->
         run = wb.ask("Is it?").wait()
     with open_here() as wb:
         with pytest.raises(UsageError, match=r"large \(endpoint\.example\).*Pass model= with the name of a model"):
-            wb.regenerate(run)
-        assert wb.regenerate(run, model="offline-extractive").wait().status in {"completed", "waiting"}
+            wb.conversation(run).regenerate()
+        assert wb.conversation(run).regenerate(model="offline-extractive").wait().status in {"completed", "waiting"}
 
 
 def test_answer_of_the_offline_model_can_be_repeated_with_an_endpoint(open_here: Open) -> None:
     with open_here() as wb:
         run = wb.ask("What does a finally clause do?").wait()
     with open_here(hosted("It runs always.")) as wb:
-        assert wb.regenerate(run).wait().response == "It runs always."
+        assert wb.conversation(run).regenerate().wait().response == "It runs always."
 
 
 def test_key_is_not_stored(open_here: Open, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_every_prompt_of_a_long_run_can_be_read(workbench: OpenWorkbench, tmp_pa
     """Each stored prompt equals the one that the model received; deleting the conversation deletes their texts."""
     model = ScriptedModel(looking(150))
     wb = workbench(model=model, graph_config=MANY)
-    wb.register_tool(look)
+    wb.tool(look)
     run = wb.ask("Look on and on.").wait(120)
     assert run.status == "completed"
     assert prompts_of(tmp_path / "data" / STORE_FILE, run) == [
@@ -74,7 +74,7 @@ def test_every_prompt_of_a_long_run_can_be_read(workbench: OpenWorkbench, tmp_pa
     ]
     with closing(connect(tmp_path / "data" / STORE_FILE, read_only=True)) as db:
         assert db.execute("SELECT count(*) FROM texts").fetchone()[0] > 150
-        wb.delete_conversation(run.conversation_id)
+        wb.conversation(run.conversation_id).delete()
         assert db.execute("SELECT count(*) FROM texts").fetchone()[0] == 0
 
 
@@ -82,12 +82,12 @@ def test_sealed_long_run_contains_its_prompts(workbench: OpenWorkbench, tmp_path
     """After an import elsewhere the prompts are the same; importing it twice is allowed."""
     model = ScriptedModel(looking(120))
     wb = workbench(model=model, graph_config=MANY)
-    wb.register_tool(look)
+    wb.tool(look)
     run = wb.ask("Look on and on.").wait(120)
     sealed = run.seal(tmp_path / "run.afrun")
     mine = workbench(data_dir=tmp_path / "mine")
-    imported = mine.import_run(sealed)
-    assert mine.import_run(sealed).run_id == imported.run_id == run.run_id
+    imported = mine.store.import_run(sealed)
+    assert mine.store.import_run(sealed).run_id == imported.run_id == run.run_id
     assert prompts_of(tmp_path / "mine" / STORE_FILE, imported) == [
         [(message.role, message.content) for message in request.messages] for request in model.requests
     ]

@@ -70,7 +70,7 @@ def test_deep_json_in_a_cassette_is_a_cassette_error(tmp_path: Path, workbench: 
     lines[at] = lines[at].replace('"settings_json":{', f'"settings_json":{{"x": {DEEP_JSON}, ')
     path.write_text("".join(lines))
     for read in (af.cassette_df, af.accept_cassette, lambda cassette: workbench(replay=cassette)):
-        with pytest.raises(af.CassetteError, match="c.jsonl"):
+        with pytest.raises(af.errors.CassetteError, match="c.jsonl"):
             read(path)
 
 
@@ -86,7 +86,7 @@ def test_model_gets_an_error_for_deeply_nested_arguments(workbench: OpenWorkbenc
 
     calls = [ToolCall("take", {"value": nested(depth)}) for depth in (300, 50)]
     wb = workbench([calls, "Done."], tool_protocol="native")
-    wb.register_tool(take)
+    wb.tool(take)
     run = wb.ask("Take!").wait()
     errors = list(wb.tool_calls_df().error_message)
     assert (run.response, len(arguments)) == ("Done.", 1)
@@ -106,7 +106,7 @@ def test_edited_parameters_are_checked(workbench: OpenWorkbench) -> None:
         return "taken"
 
     wb = workbench([[ToolCall("take", {"value": 1})], "Done."], tool_protocol="native", interactive=False)
-    wb.register_tool(take)
+    wb.tool(take)
     run = wb.ask("Take!").wait()
     with pytest.raises(UsageError, match="nothing was decided"):
         run.approve(params={"value": nested(DEPTH)})
@@ -245,7 +245,7 @@ def test_lack_of_file_descriptors_is_an_error(tmp_path: Path) -> None:
         return af.Workbench(model=ScriptedModel(lambda _request: "Hi."), data_dir=tmp_path / name, interactive=False)
 
     with open_one("warm") as wb:  # what is imported at the first use is there then
-        wb.add_sources(tmp_path / "notes")
+        wb.sources.add(tmp_path / "notes")
         sealed = wb.ask("Hi?").wait().seal(tmp_path / "warm.afrun")
     af.open_run(sealed).close()
     messages = set()
@@ -255,7 +255,7 @@ def test_lack_of_file_descriptors_is_an_error(tmp_path: Path) -> None:
             lambda: open_one("other").close(),
             lambda: af.Workbench(replay=tmp_path / "none.jsonl"),
             lambda: wb.ask("Again?").wait(20),
-            lambda: wb.add_sources(tmp_path / "notes"),
+            lambda: wb.sources.add(tmp_path / "notes"),
             lambda: run.seal(tmp_path / "run.afrun", replace=True),
             lambda: af.open_run(sealed).close(),
             wb.runs_df,
@@ -268,7 +268,7 @@ def test_lack_of_file_descriptors_is_an_error(tmp_path: Path) -> None:
                 except ArtifactFlowError as error:
                     messages.add(str(error))
         assert wb.ask("And now?").wait(20).response == "Hi."
-        assert wb.add_sources(tmp_path / "notes").sources
+        assert wb.sources.add(tmp_path / "notes").sources
     assert any("too many files are open" in message and "ulimit" in message for message in messages)
     assert not any("folder is there" in message for message in messages)
 
@@ -325,7 +325,7 @@ def test_hostile_argument_gives_a_short_error_of_this_package(workbench: OpenWor
         "flow": lambda: wb.ask("q", flow=value),
         "conversation": lambda: wb.ask("q", conversation_id=value),
         "run": lambda: wb.run(value),
-        "add_sources": lambda: wb.add_sources(value),
+        "add_sources": lambda: wb.sources.add(value),
         "columns": lambda: wb.runs_df(columns=value),
         "since": lambda: wb.runs_df(since=value),
         "filter": lambda: wb.runs_df(conversation=value),
@@ -350,9 +350,9 @@ def test_every_path_refuses_an_unknown_user(workbench: OpenWorkbench) -> None:
     """A path that begins with `~` and a name that nobody has is an error of this package wherever one is passed."""
     path, wb = "~nobody-here/x.yaml", workbench()
     calls = [
-        wb.add_sources,
-        wb.backup,
-        wb.import_run,
+        wb.sources.add,
+        wb.store.backup,
+        wb.store.import_run,
         af.open_run,
         af.cassette_df,
         af.accept_cassette,

@@ -1,4 +1,4 @@
-"""Agents of a user without files: a prompt as text, and classes that extend `af.BaseAgent`."""
+"""Agents of a user without files: a prompt as text, and classes that extend `af.extend.BaseAgent`."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from artifactflow_nb.models.base import ModelEvent
 ROLE = "You name the weakest sentence of a text. You have $max_tool_rounds rounds."
 
 
-class Critic(af.BaseAgent):
+class Critic(af.extend.BaseAgent):
     """Has a prompt, model calls and answers of its own."""
 
     def __init__(self, mood: str = "kind") -> None:
@@ -64,9 +64,9 @@ def test_prompt_text_is_distinguished_from_a_file_name(workbench: Any, prompt: s
     """A name has neither spaces nor punctuation; an unknown name is an error that mentions both ways."""
     wb = workbench(script())
     wb.register_agent(af.AgentConfig("critic", "Judges.", prompt=prompt))
-    with pytest.raises(af.UsageError, match=r"no prompt 'critc_agent'.*critc_agent\.md.*AgentConfig\(prompt="):
+    with pytest.raises(af.errors.UsageError, match=r"no prompt 'critc_agent'.*critc_agent\.md.*AgentConfig\(prompt="):
         wb.register_agent(af.AgentConfig("other", "Judges.", prompt="critc_agent"))
-    with pytest.raises(af.UsageError, match="no prompt 'Kurz'"):
+    with pytest.raises(af.errors.UsageError, match="no prompt 'Kurz'"):
         wb.register_agent(af.AgentConfig("third", "Judges.", prompt="Kurz"))
 
 
@@ -109,13 +109,13 @@ class NeedsMood(Critic):
     ("agent", "message"),
     [
         (NeedsMood, r"NeedsMood\(\) failed .* Pass an object"),
-        (7, "7 is not an agent. Pass an af.AgentConfig, or an object whose class extends af.BaseAgent"),
+        (7, "7 is not an agent. Pass an af.AgentConfig, or an object of a class that extends af.extend.BaseAgent"),
         (int, "is not an agent"),
     ],
 )
 def test_invalid_agent_is_refused_with_advice(workbench: Any, agent: Any, message: str) -> None:
     """The error says what can be passed."""
-    with pytest.raises(af.UsageError, match=message):
+    with pytest.raises(af.errors.UsageError, match=message):
         workbench(["unused"]).register_agent(agent)
 
 

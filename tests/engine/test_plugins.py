@@ -116,9 +116,9 @@ def test_rows_are_deleted_with_their_owner(workbench: OpenWorkbench) -> None:
     wb = workbench([note("Tides end in May."), "Done."], plugins=[notes_plugin()])
     run = wb.ask("When?").wait()
     assert count(wb) == {"notes": 1, "topics": 1, "words": 1}
-    sizes = wb.storage_df().set_index("kind")
+    sizes = wb.store.storage_df().set_index("kind")
     assert sizes.loc["notes", "conversation_id"] == sizes.loc["topics", "conversation_id"] == run.conversation_id
-    wb.delete_conversation(run)
+    wb.conversation(run).delete()
     assert count(wb) == {"notes": 0, "topics": 0, "words": 1}
 
 
@@ -137,7 +137,7 @@ def test_sealed_run_is_imported_into_a_store_with_the_plugin(workbench: OpenWork
     wb = workbench([note("Tides end in May."), "Done."], plugins=[notes_plugin()])
     path = wb.ask("When?").wait().seal(tmp_path / "run.afrun")
     other = workbench(plugins=[notes_plugin()], data_dir=tmp_path / "other")
-    other.import_run(path)
+    other.store.import_run(path)
     assert other.query("SELECT text FROM notes")["text"].tolist() == ["Tides end in May."]
 
 
@@ -146,16 +146,18 @@ def test_other_version_of_a_table_is_refused(workbench: OpenWorkbench, own_plugi
     workbench(plugins=[notes_plugin()]).close()
     own_plugins()  # as in a new process
     changed = Table("notes", "tool_call_id TEXT NOT NULL, more TEXT", key="tool_call_id", version=2)
-    with pytest.raises(af.StoreError, match="version 1 of the table 'notes', and the plugin version 2"):
+    with pytest.raises(af.errors.StoreError, match="version 1 of the table 'notes', and the plugin version 2"):
         workbench(plugins=[notes_plugin(tables=(changed,), frames=())])
 
 
 def test_used_name_and_other_values_are_refused(workbench: OpenWorkbench) -> None:
-    with pytest.raises(af.UsageError, match="cannot have a table 'runs'"):
+    with pytest.raises(af.errors.UsageError, match="cannot have a table 'runs'"):
         workbench(plugins=[Plugin("p", tables=(Table("runs", "a TEXT", key="a"),))])
-    with pytest.raises(af.UsageError, match=r"plugins has 7; each must be a Plugin"):
+    with pytest.raises(af.errors.UsageError, match=r"plugins has 7; each must be a Plugin"):
         workbench(plugins=[7])
-    with pytest.raises(af.UsageError, match="No installed package has a plugin 'tides'. Installed plugins: none"):
+    with pytest.raises(
+        af.errors.UsageError, match="No installed package has a plugin 'tides'. Installed plugins: none"
+    ):
         workbench(plugins=["tides"])
 
 

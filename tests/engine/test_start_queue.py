@@ -12,7 +12,7 @@ from conftest import OpenEngine, OpenWorkbench
 from support.forked_python import fast_python
 from support.replies import call
 
-from artifactflow_nb.engine.start_queue import max_running_runs
+from artifactflow_nb.engine.engine import max_running_runs
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.ownership import RunLocks, is_owner_gone

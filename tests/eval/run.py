@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> pd.DataFrame:
             interactive=False,
             tool_protocol=options.protocol,
         ) as workbench:
-            workbench.add_sources(corpus)
+            workbench.sources.add(corpus)
             results = evaluate(workbench, questions()[: options.questions], depth=options.depth, report=_print)
     summary = summarize(results)
     options.output.mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ def score(corpus: Path, tmp_path: Path) -> Callable[[Callable[[EvalQuestion], st
             return answer(QUESTIONS[request.messages[-1].content])
 
         with af.Workbench(model=af.ScriptedModel(script), data_dir=tmp_path / "data", interactive=False) as wb:
-            wb.add_sources(corpus)
+            wb.sources.add(corpus)
             return evaluate(wb, questions())
 
     return run_all
@@ -66,7 +66,7 @@ def test_corpus_is_the_same_each_time() -> None:
 def test_every_fact_is_stated_by_its_section_only(corpus: Path, tmp_path: Path) -> None:
     """The sentence with a fact is in the section that the question expects, which the index has under that address."""
     with af.Workbench(data_dir=tmp_path / "data", interactive=False) as wb:
-        wb.add_sources(corpus)
+        wb.sources.add(corpus)
         texts = wb.query("SELECT 'local:' || source_id || '#' || anchor AS address, text FROM main.sections")
     by_address = dict(texts.itertuples(index=False))
     for question in questions():
@@ -129,7 +129,7 @@ def test_command_measures_an_endpoint(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_offline_model_answers_most_questions(corpus: Path, tmp_path: Path) -> None:
     """Without an endpoint nine of ten facts of single sections are found and cited; no run fails."""
     with af.Workbench(data_dir=tmp_path / "data", approvals="approve", interactive=False) as wb:
-        wb.add_sources(corpus)
+        wb.sources.add(corpus)
         results = evaluate(wb, questions())
     single = results[results["kind"].isin(["fact", "page", "dates"])]
     assert single["facts"].sum() >= 0.9 * len(single)

@@ -32,7 +32,7 @@ def test_branch_is_exported_with_sources_and_artifacts(workbench: OpenWorkbench,
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "cats.md").write_text("# Cats\n\nCats sleep for sixteen hours of the day.\n")
     wb = workbench(model=OfflineModel())
-    wb.add_sources(tmp_path / "notes")
+    wb.sources.add(tmp_path / "notes")
     run = wb.ask("How long do cats sleep?").wait(20)
     text = wb.conversations()[0].to_markdown(tmp_path).read_text()
     question, rest = text.split("**Sources read**")
@@ -104,7 +104,7 @@ def test_each_sibling_branch_is_exported_by_itself(workbench: OpenWorkbench, tmp
     """A message selects its branch; the default is the active branch."""
     wb = workbench(["One way.", "Another way."])
     first = wb.ask("Which way?").wait(10)
-    wb.regenerate(first).wait(10)
+    wb.conversation(first).regenerate().wait(10)
     active = wb.conversations()[0].to_markdown(tmp_path).read_text()
     other = wb.conversation(first).to_markdown(tmp_path / "other.md").read_text()
     assert ("Another way." in active, "One way." in active) == (True, False)
@@ -169,7 +169,7 @@ def test_export_has_the_language_of_the_views(workbench: OpenWorkbench, tmp_path
     """The words that the export adds are Chinese; ids and the name of the model are unchanged."""
     report = "# 渡轮\n\n五元 [1]。\n\n## 来源\n\n1. 票价: https://lake.example/fares"
     wb = workbench(
-        [call("create_artifact", id="r", title="渡轮", content=report), "见报告 [1]。", af.ModelRejected("No.")],
+        [call("create_artifact", id="r", title="渡轮", content=report), "见报告 [1]。", af.errors.ModelRejected("No.")],
         language="zh",
     )
     first = wb.ask("渡轮多少钱？").wait(10)
@@ -200,11 +200,11 @@ def test_open_code_fence_ends_with_its_answer(workbench: OpenWorkbench, tmp_path
 
 def test_unanswered_questions_are_marked(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """A failed question and an empty branch are exported; a deleted conversation is not."""
-    wb = workbench([af.ModelRejected("No such model.")])
+    wb = workbench([af.errors.ModelRejected("No such model.")])
     wb.ask("Why?").wait(10)
     conversation = wb.conversations()[0]
     assert "*Run failed.*" in conversation.to_markdown(tmp_path).read_text()
-    wb.delete_conversation(conversation.conversation_id)
+    wb.conversation(conversation.conversation_id).delete()
     with pytest.raises(NotFound):
         conversation.to_markdown(tmp_path, overwrite=True)
 

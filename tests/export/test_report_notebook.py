@@ -208,18 +208,21 @@ def test_report_overwrites_no_file(reported: Reported, tmp_path: Path) -> None:
     before = reported.notebook.read_bytes()
     with open_workbench(reported.folder / "data") as wb:
         run = wb.run(reported.run_id)
-        with pytest.raises(af.UsageError, match=r"There is a file '.*report.ipynb' already. Pass replace=True"):
+        with pytest.raises(af.errors.UsageError, match=r"There is a file '.*report.ipynb' already. Pass replace=True"):
             run.to_notebook(reported.notebook)
-        with pytest.raises(af.UsageError, match="is the name of a sealed run"):
+        with pytest.raises(af.errors.UsageError, match="is the name of a sealed run"):
             run.to_notebook(tmp_path / "report.afrun")
-        with pytest.raises(af.UsageError, match=f"is the run {reported.run_id}, not {reported.other_id}"):
+        with pytest.raises(af.errors.UsageError, match=f"is the run {reported.run_id}, not {reported.other_id}"):
             wb.run(reported.other_id).to_notebook(tmp_path / "report.ipynb", sealed=reported.sealed)
         with pytest.raises(CassetteError, match="none.afrun"):
             run.to_notebook(tmp_path / "report.ipynb", sealed=tmp_path / "none.afrun")
         (tmp_path / "kept.afrun").write_bytes(b"kept")
-        with pytest.raises(af.UsageError, match="kept.afrun"):
+        with pytest.raises(af.errors.UsageError, match="kept.afrun"):
             run.to_notebook(tmp_path / "kept.ipynb")
-    with open_workbench(tmp_path / "data", model=ScriptedModel([report(), "Done."])) as wb, pytest.raises(af.Conflict):
+    with (
+        open_workbench(tmp_path / "data", model=ScriptedModel([report(), "Done."])) as wb,
+        pytest.raises(af.errors.Conflict),
+    ):
         wb.ask("Wait?").wait(20).to_notebook(tmp_path / "waiting.ipynb")
     assert reported.notebook.read_bytes() == before
     assert [file.name for file in tmp_path.glob("*.*")] == ["kept.afrun"]
@@ -232,6 +235,6 @@ def test_failed_execution_names_the_requirements(
     (tmp_path / "artifactflow_nb.py").write_text("raise ImportError('not here')")
     monkeypatch.delenv("JUPYTER_PATH")  # whose kernels have imported it
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(af.UsageError, match=r"not here(.|\n)*needs a kernel python3 in which artifactflow_nb"):
+    with pytest.raises(af.errors.UsageError, match=r"not here(.|\n)*needs a kernel python3 in which artifactflow_nb"):
         write_report(tmp_path / "report.ipynb", reported.run_id, print, sealed=reported.sealed)
     assert not (tmp_path / "report.ipynb").exists()

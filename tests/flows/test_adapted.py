@@ -437,16 +437,16 @@ async def test_prices_apply_to_models_of_a_graph(open_engine: OpenEngine) -> Non
 
 def test_invalid_graph_is_rejected(workbench: OpenWorkbench) -> None:
     """Only a compiled graph can be adapted; built-in names and the choice of a model are rejected."""
-    with pytest.raises(af.UsageError, match=r"Pass graph.compile\(\)"):
+    with pytest.raises(af.errors.UsageError, match=r"Pass graph.compile\(\)"):
         af.adapt(StateGraph(Chat))
-    with pytest.raises(af.UsageError, match="not a compiled LangGraph graph"):
+    with pytest.raises(af.errors.UsageError, match="not a compiled LangGraph graph"):
         af.adapt(add)
     wb = workbench()
-    with pytest.raises(af.UsageError, match="cannot be named 'research'"):
+    with pytest.raises(af.errors.UsageError, match="cannot be named 'research'"):
         wb.register_flow("research", af.adapt(adding_agent()))
-    with pytest.raises(af.UsageError, match=r"af.adapt\(graph\)"):
+    with pytest.raises(af.errors.UsageError, match=r"af.adapt\(graph\)"):
         wb.register_flow("mine", adding_agent())
-    with pytest.raises(af.UsageError, match="its own models"):
+    with pytest.raises(af.errors.UsageError, match="its own models"):
         wb.ask("1 + 2?", flow=af.adapt(adding_agent()), model="other")
 
 
@@ -478,7 +478,7 @@ async def test_views_separate_parallel_nodes(open_engine: OpenEngine) -> None:
 def test_a_graph_cannot_be_forked(workbench: OpenWorkbench) -> None:
     """A fork at a step is rejected with the reason: the work within the graph's nodes is unknown."""
     run = workbench(interactive=False).ask("1 + 2?", flow=af.adapt(adding_agent(), name="adder")).wait()
-    with pytest.raises(af.UsageError, match="'adder' is your own graph, which cannot be forked"):
+    with pytest.raises(af.errors.UsageError, match="'adder' is your own graph, which cannot be forked"):
         run.fork(step=1, prompt="3 + 4?")
 
 
@@ -487,6 +487,6 @@ def test_run_of_a_graph_can_be_repeated_and_compared(workbench: OpenWorkbench) -
     wb = workbench(interactive=False)
     first = wb.ask("Write.", flow=af.adapt(routed_graph([ai_message("A text.")]), name="writing")).wait()
     wb.register_flow("writing", af.adapt(routed_graph([ai_message("Another text.")])))
-    second = wb.regenerate(first).wait()
+    second = wb.conversation(first).regenerate().wait()
     assert second.response == "Another text."
     assert "Another" in repr(af.compare(first, second)._repr_html_())

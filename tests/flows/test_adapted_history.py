@@ -47,8 +47,8 @@ def test_each_branch_has_its_own_conversation(workbench: OpenWorkbench) -> None:
     wb = workbench(interactive=False)
     first = wb.ask("I am Ann.", flow=graph).wait()
     second = wb.ask("Who am I?", conversation_id=first, flow="mine").wait()
-    wb.regenerate(second).wait()
-    edited = wb.edit(first, "I am Bob.").wait()
+    wb.conversation(second).regenerate().wait()
+    edited = wb.conversation(first).edit("I am Bob.").wait()
     wb.ask("Who am I?", conversation_id=first, parent_message_id=edited.message_id, flow="mine").wait()
     ann = [("human", "I am Ann."), ("ai", "Hello Ann."), ("human", "Who am I?")]
     bob = [("human", "I am Bob."), ("ai", "Hello Bob."), ("human", "Who am I?")]
@@ -105,7 +105,7 @@ def no_question() -> Any:
 @pytest.mark.parametrize("input_function", [lambda question: question, no_question, str, dict, "question"])
 def test_input_without_two_arguments_is_rejected(input_function: Any) -> None:
     """The error shows how to write one."""
-    with pytest.raises(af.UsageError, match=r"two arguments(?s:.*)input=lambda question, history: "):
+    with pytest.raises(af.errors.UsageError, match=r"two arguments(?s:.*)input=lambda question, history: "):
         af.adapt(prebuilt(ScriptedChat(script=[]), []), input=input_function)
 
 

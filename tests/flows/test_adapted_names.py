@@ -58,7 +58,7 @@ def test_unnamed_graphs_get_numbers(workbench: OpenWorkbench) -> None:
     assert list(wb.runs_df(columns="all").sort_values("started_at").flow) == ["graph", "graph_2"]
     assert waiting.approve().wait().response == "Paid by the first."
     assert wb.query("SELECT result FROM main.tool_calls").result.tolist() == ["paid 5: True"]
-    assert wb.regenerate(added).wait().response == "Added."
+    assert wb.conversation(added).regenerate().wait().response == "Added."
 
 
 def test_equal_graphs_keep_their_names(workbench: OpenWorkbench) -> None:
@@ -92,7 +92,7 @@ def test_explicit_name_passes_to_the_newer_graph(workbench: OpenWorkbench) -> No
     assert wb.ask("Add.", flow=af.adapt(adder(), name="mine")).wait().response == "Added."
     wb.register_flow("mine", af.adapt(payer("Paid by the second.")))
     assert waiting.approve().wait().response == "Paid by the first."
-    repeated = wb.regenerate(waiting).wait()
+    repeated = wb.conversation(waiting).regenerate().wait()
     assert repeated.approve().wait().response == "Paid by the second."
 
 
@@ -187,7 +187,7 @@ def test_run_does_not_continue_with_a_different_graph(
     wb.close()
     new = workbench(interactive=False)
     new.register_flow("mine", af.adapt(other()))
-    with pytest.raises(af.UsageError, match=f"with which it started: {message}"):
+    with pytest.raises(af.errors.UsageError, match=f"with which it started: {message}"):
         new.run(run_id).approve()
     new.register_flow("mine", af.adapt(react_agent([ai_message("Paid.")], pay)))
     assert new.run(run_id).approve().wait().response == "Paid."
@@ -213,15 +213,18 @@ def test_unknown_graph_error_says_how_to_register_it(workbench: OpenWorkbench) -
     run_id = wb.ask("Add.", flow=af.adapt(adder(), name="mine")).wait().run_id
     wb.close()
     new = workbench(interactive=False)
-    for ask_again in (lambda: new.regenerate(run_id), lambda: new.edit(run_id, "Add more.")):
-        with pytest.raises(af.UsageError, match=r"'mine'(?s:.*)wb.register_flow\('mine', af.adapt\(graph\)\)"):
+    for ask_again in (
+        lambda: new.conversation(run_id).regenerate(),
+        lambda: new.conversation(run_id).edit("Add more."),
+    ):
+        with pytest.raises(af.errors.UsageError, match=r"'mine'(?s:.*)wb.register_flow\('mine', af.adapt\(graph\)\)"):
             ask_again()
 
 
 @pytest.mark.parametrize("flow", [adder(), StateGraph(Chat), 1])
 def test_unadapted_graph_is_rejected(workbench: OpenWorkbench, flow: Any) -> None:
     """The error names `af.adapt(graph)` and does not print the graph."""
-    with pytest.raises(af.UsageError, match=r"^Pass .* af.adapt\(graph\) .*: a \w+ is neither\.$"):
+    with pytest.raises(af.errors.UsageError, match=r"^Pass .* af.adapt\(graph\) .*: a \w+ is neither\.$"):
         workbench(interactive=False).ask("Add.", flow=flow)
 
 
@@ -229,7 +232,9 @@ def test_synchronous_checkpointer_is_rejected() -> None:
     """The error names the checkpointer and suitable ones; an asynchronous one is accepted."""
     with (
         SqliteSaver.from_conn_string(":memory:") as saver,
-        pytest.raises(af.UsageError, match=r"checkpointer, SqliteSaver, (?s:.*)AsyncSqliteSaver or InMemorySaver"),
+        pytest.raises(
+            af.errors.UsageError, match=r"checkpointer, SqliteSaver, (?s:.*)AsyncSqliteSaver or InMemorySaver"
+        ),
     ):
         af.adapt(react_agent([], add, checkpointer=saver))
     af.adapt(react_agent([], add, checkpointer=InMemorySaver()))

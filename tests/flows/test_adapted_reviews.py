@@ -122,7 +122,7 @@ async def test_decision_that_the_review_forbids_is_refused(open_engine: OpenEngi
     [request] = run.pending
     assert request.allowed == ("approved", "instructed")
     for decision in (Decision(approved=False), Decision(approved=True, params={"to": "Eve"})):
-        with pytest.raises(af.UsageError, match="'Run send: Ada' cannot be .* It can be approved or instructed"):
+        with pytest.raises(af.errors.UsageError, match="'Run send: Ada' cannot be .* It can be approved or instructed"):
             await engine.controller.resume(run.thread_id, decisions={request.id: decision})
     assert (await engine.controller.resume(run.thread_id, approved=True)).response == "Done."
 
@@ -348,7 +348,7 @@ def test_cards_of_a_review_offer_only_possible_decisions(workbench: OpenWorkbenc
     graph, _ = reviewed_agent(*SENDING, allowed=["approve", "edit"])
     run = wb.ask("Go.", flow=af.adapt(graph, name="mine")).wait()
     assert len(run.pending) == 2
-    with pytest.raises(af.UsageError, match="cannot be denied"):
+    with pytest.raises(af.errors.UsageError, match="cannot be denied"):
         run.deny("", run.pending[0].id)
     assert "Bob" in saved_run(run._client)["text/html"]
     for request in run.pending:

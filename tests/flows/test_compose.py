@@ -148,7 +148,7 @@ def test_referenced_block_is_in_the_prompt(workbench: OpenWorkbench) -> None:
     project.ask("What does @Goal say?").wait()
     [prompt] = prompts(wb, "You write a document together")
     assert '<block name="Goal">\nSay what X is.\n</block>' in prompt
-    with pytest.raises(af.UsageError, match="@Gaol names no block"):
+    with pytest.raises(af.errors.UsageError, match="@Gaol names no block"):
         project.ask("What does @Gaol say?")
     assert len(wb.runs()) == 1
 
@@ -162,7 +162,7 @@ def test_path_reference_works_with_any_spacing(workbench: OpenWorkbench) -> None
         project.ask(question).wait()
         assert '<references>\n<block name="Body / Intro">' in prompts(wb, "You write a document together")[-1]
     for question in ("Is @Body/Intor good?", "Is @Body / Intor good?"):
-        with pytest.raises(af.UsageError, match="@Body / Intor names no block"):
+        with pytest.raises(af.errors.UsageError, match="@Body / Intor names no block"):
             project.ask(question)
 
 
@@ -371,9 +371,9 @@ def test_intent_guide_is_only_in_the_intent_phase(workbench: OpenWorkbench) -> N
 def test_compose_flow_needs_a_project(workbench: OpenWorkbench) -> None:
     """Without a project, or with an unknown one, no model is called, and the error says what to do."""
     wb = workbench(interactive=False)
-    with pytest.raises(af.UsageError, match=r'wb.projects\["name"\].ask\("..."\)'):
+    with pytest.raises(af.errors.UsageError, match=r'wb.projects\["name"\].ask\("..."\)'):
         wb.ask("Write.", flow="compose")
-    with pytest.raises(af.NotFound, match="Create it with wb.projects.start\\('Nothing'\\)"):
+    with pytest.raises(af.errors.NotFound, match="Create it with wb.projects.start\\('Nothing'\\)"):
         wb.projects["Nothing"]
 
 
@@ -383,7 +383,7 @@ def test_each_branch_has_its_own_blocks(workbench: OpenWorkbench) -> None:
     wb, project = open_project(workbench, composer=[turns[0], "Done.", turns[1], "Done."])
     run = project.ask("Write.").wait()
     assert project["Text"].content == "One."
-    repeated = wb.regenerate(run).wait()
+    repeated = wb.conversation(run).regenerate().wait()
     assert (repeated.status, project["Text"].content) == ("completed", "Two.")
-    wb.activate_branch(run)
+    wb.conversation(run).activate()
     assert project["Text"].content == "One."

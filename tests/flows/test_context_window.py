@@ -65,7 +65,7 @@ def ask(folder: Path, base_url: str, **settings: object) -> list[int]:
     rounds = {"lead_agent": {"max_iterations": 20}}
     options = {"base_url": base_url, "api_key": "k", "graph_config": rounds, "interactive": False}
     wb = af.Workbench(data_dir=folder, **options, **settings)  # type: ignore[arg-type]
-    wb.register_tool(read_page)
+    wb.tool(read_page)
     run = wb.ask("Read on.").wait()
     assert run.status == "completed", run.error
     lengths = wb.llm_calls_df(run)["context_chars"].tolist()

@@ -124,7 +124,7 @@ def test_grades_frame_shows_the_active_branch(workbench: OpenWorkbench) -> None:
     calls = evaluate("Text", eval_dimensions=["clarity"])
     wb, project = open_judged(workbench, Graders(calls, "Good.", calls, "Good, too.", "Nothing to judge."))
     first = project.ask("How good is it?").wait()
-    second = wb.regenerate(first).wait()
+    second = wb.conversation(first).regenerate().wait()
     assert wb.projects.evaluations_df(project)["run_id"].tolist() == [second.run_id]
     assert wb.projects.evaluations_df(project, run=first)["run_id"].tolist() == [first.run_id]
     every = wb.projects.evaluations_df(all_branches=True)
@@ -174,7 +174,7 @@ def test_project_evaluate_grades_all_texts(workbench: OpenWorkbench) -> None:
         lambda: project.evaluate(dimensions=["beauty"]),
         lambda: project.evaluate(persona="Nobody"),
     ):
-        with pytest.raises(af.UsageError):
+        with pytest.raises(af.errors.UsageError):
             invalid()
     assert len(wb.runs()) == 1
 
@@ -226,7 +226,7 @@ def test_deleted_block_is_not_evaluated(workbench: OpenWorkbench) -> None:
     deleted = project["Text"]
     deleted.delete()
     for block in ("", deleted):
-        with pytest.raises(af.UsageError, match="There is no block ''. There are: More, Empty."):
+        with pytest.raises(af.errors.UsageError, match="There is no block ''. There are: More, Empty."):
             project.evaluate(block)
     assert len(wb.runs()) == 0
 
@@ -262,7 +262,7 @@ def test_project_dimensions_override_packaged_ones(workbench: OpenWorkbench, tmp
     requests = {"Count the words." in prompt for prompt in prompts(wb, "You judge one block")}
     assert requests == {True, False}
     (tmp_path / "empty").mkdir()
-    with pytest.raises(af.UsageError, match="has no Markdown files. Pass a file, or a folder with files"):
+    with pytest.raises(af.errors.UsageError, match="has no Markdown files. Pass a file, or a folder with files"):
         project.dimensions.load(tmp_path / "empty")
     assert project.dimensions.remove("clarity")[0].prompt == packaged_dimensions()[0].prompt
 
@@ -278,7 +278,7 @@ def test_invalid_dimension_file_is_rejected(tmp_path: Path, text: str) -> None:
     """The error names the file."""
     path = tmp_path / "mine.md"
     path.write_text(text)
-    with pytest.raises(af.UsageError, match=r"mine\.md"):
+    with pytest.raises(af.errors.UsageError, match=r"mine\.md"):
         read_named_texts(path, Dimension)
 
 
@@ -290,7 +290,7 @@ def test_grade_texts_are_stored_verbatim(text: str) -> None:
     assert (stored["advice"], stored["evidence"]) == (storable_text(text), [storable_text(f"Before {text}").strip()])
     entry = Dimension("x", "X.", f"x{text}")
     assert Dimension.parse(entry.format()) == entry
-    with pytest.raises(af.UsageError, match="is not in the text"):
+    with pytest.raises(af.errors.UsageError, match="is not in the text"):
         validate_quotes(text, [f"{text} and more"])
 
 

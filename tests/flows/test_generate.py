@@ -78,7 +78,13 @@ def test_agents_without_a_language_model_are_listed_without_one(workbench: OpenW
     assert wb.runs_df(run, columns="models")["models"].tolist() == ["scripted"]
     assert {turn.model for turn in run.metrics.agent_executions} == {"", "scripted"}
     plot = af.plots.cost(wb.llm_calls_df(run))
-    texts = [*wb.known_models(), wb._repr_html_(), *drawn_texts(plot), repr(run.metrics), run.metrics._repr_html_()]
+    texts = [
+        *wb.models(ask_endpoint=False),
+        wb._repr_html_(),
+        *drawn_texts(plot),
+        repr(run.metrics),
+        run.metrics._repr_html_(),
+    ]
     texts += [*wb.events_df(run)["data_json"], run.steps._repr_html_()]
     texts += wb.timeline(run).saved_output().values()
     assert "listed the next calls" in run.steps._repr_html_()
@@ -177,7 +183,7 @@ def test_refresh_rewrites_stale_blocks_in_dependency_order(workbench: OpenWorkbe
     assert (run.question, run.response) == ("Rewrite: B, C.", "Written: B, C.")
     assert [name_of(request) for request in writer.requests] == ["A", "D", "B", "C", "B", "C"]
     assert list(project.stale) == []
-    with pytest.raises(af.UsageError, match="no block is stale"):
+    with pytest.raises(af.errors.UsageError, match="no block is stale"):
         project.refresh()
 
 

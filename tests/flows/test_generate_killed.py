@@ -43,7 +43,7 @@ async def test_another_process_writes_the_remaining_blocks(
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     writer = Writer()
     wb = workbench(agent_models={"writer": writer}, interactive=False)
-    [run] = wb.unfinished()
+    [run] = wb.runs(unfinished=True)
     assert (await run.resume()).status == "completed"
     names = ["A", "B", "C", "D"]
     assert [name_of(request) for request in writer.requests] == names[names.index(dies_at) :]

@@ -109,7 +109,7 @@ def model_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def open_workbench(folder: Path, **options: Any) -> Iterator[af.Workbench]:
     with af.Workbench(interactive=False, data_dir=folder / "data", api_key=KEY, **options) as wb:
         for entry in (show_headers, save):
-            wb.register_tool(entry)
+            wb.tool(entry)
         yield wb
 
 
@@ -140,7 +140,7 @@ def test_key_repeated_by_the_endpoint_is_masked(tmp_path: Path, caplog: pytest.L
         assert run.artifacts["saved"].content == f"The key is {MASK}."
         run.artifacts["saved"].edit(f"By hand: {KEY}")
         run.artifacts["saved"].rename(f"Titled {KEY}")
-        wb.rename_conversation(run, f"About {KEY}")
+        wb.conversation(run).rename(f"About {KEY}")
         run.seal(sealed)
         report = run.to_notebook(tmp_path / "report.ipynb", sealed=sealed)
         files = [(path.name, path.read_bytes()) for path in (cassette, report)]
@@ -216,7 +216,7 @@ def test_key_in_a_plan_is_masked(tmp_path: Path) -> None:
         summarizer=[f"Sum {KEY}."],
     )
     with open_workbench(tmp_path, model=ScriptedModel(turns)) as wb:
-        wb.register_tool(show_headers, agent="executor")
+        wb.tool(show_headers, agent="executor")
         run = wb.ask("Plan it.", flow="plan").wait(WAIT_S)
         assert run.status == "completed", run.error
         assert_no_secret(traces(wb, tmp_path, run))
@@ -280,7 +280,7 @@ def test_key_in_a_source_is_masked(tmp_path: Path) -> None:
     fetch = call("web_fetch", urls=["local:notes/access.md#access"])
     turns = by_agent(lead=[delegate("crawl_agent", "Read."), f"It wants {KEY}."], reading=[fetch, f"Wants {KEY}."])
     with open_workbench(tmp_path, model=ScriptedModel(turns)) as wb:
-        wb.add_sources(tmp_path / "notes")
+        wb.sources.add(tmp_path / "notes")
         run = wb.ask("What does the endpoint want?").wait(WAIT_S)
         assert f"wants {MASK} as its key" in stored(wb, "SELECT result FROM tool_calls WHERE tool_name = 'web_fetch'")
         assert_no_secret(traces(wb, tmp_path, run))
@@ -315,7 +315,7 @@ def test_recorded_run_with_a_key_is_replayed_without_it(tmp_path: Path, monkeypa
     for settings in ({}, {"tavily_key": KEY}):
         with af.Workbench(interactive=False, replay=cassette, **settings) as wb:
             for entry in (show_headers, save):
-                wb.register_tool(entry)
+                wb.tool(entry)
             run = wb.ask(f"Is it {KEY}?").wait(WAIT_S)
             assert run.response == f"It is {MASK}."
             assert [(event.seq, event.type, dict(event.data)) for event in run.events] == events

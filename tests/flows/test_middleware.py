@@ -27,28 +27,28 @@ from artifactflow_nb.widgets.run.saved import saved_run
 KEY = "sk-very-secret-key-0123456789"
 
 
-class Recorder(af.Middleware):
+class Recorder(af.extend.Middleware):
     """Middleware that stores its notifications in order."""
 
     def __init__(self) -> None:
         self.notifications: list[tuple[Any, ...]] = []
 
-    async def before_model(self, call: af.ModelCall) -> None:
+    async def before_model(self, call: af.extend.ModelCall) -> None:
         self.notifications.append(("before_model", call))
 
-    async def after_model(self, call: af.ModelCall, outcome: af.ModelOutcome) -> None:
+    async def after_model(self, call: af.extend.ModelCall, outcome: af.extend.ModelOutcome) -> None:
         self.notifications.append(("after_model", call, outcome))
 
-    async def on_model_error(self, call: af.ModelCall, error: af.CallError) -> None:
+    async def on_model_error(self, call: af.extend.ModelCall, error: af.extend.CallError) -> None:
         self.notifications.append(("on_model_error", call, error))
 
-    async def before_tool(self, call: af.ToolInvocation) -> None:
+    async def before_tool(self, call: af.extend.ToolInvocation) -> None:
         self.notifications.append(("before_tool", call))
 
-    async def after_tool(self, call: af.ToolInvocation, outcome: af.ToolOutcome) -> None:
+    async def after_tool(self, call: af.extend.ToolInvocation, outcome: af.extend.ToolOutcome) -> None:
         self.notifications.append(("after_tool", call, outcome))
 
-    async def on_tool_error(self, call: af.ToolInvocation, error: af.CallError) -> None:
+    async def on_tool_error(self, call: af.extend.ToolInvocation, error: af.extend.CallError) -> None:
         self.notifications.append(("on_tool_error", call, error))
 
     @property
@@ -59,7 +59,7 @@ class Recorder(af.Middleware):
         return [entry[2] for entry in self.notifications if entry[0] == hook]
 
 
-def raising(error: BaseException, hook: str, *, is_async: bool = True) -> af.Middleware:
+def raising(error: BaseException, hook: str, *, is_async: bool = True) -> af.extend.Middleware:
     """Middleware with one method that raises."""
 
     async def soon(*_args: Any) -> None:
@@ -68,7 +68,7 @@ def raising(error: BaseException, hook: str, *, is_async: bool = True) -> af.Mid
     def now(*_args: Any) -> None:
         raise error
 
-    return type("Clumsy", (af.Middleware,), {hook: soon if is_async else now})()
+    return type("Clumsy", (af.extend.Middleware,), {hook: soon if is_async else now})()
 
 
 def problems(run: Any) -> list[Any]:
@@ -100,7 +100,7 @@ def test_middleware_gets_every_call(tmp_path: Path) -> None:
     with af.Workbench(
         model=ScriptedModel(script), data_dir=tmp_path / "data", middleware=[recorder], prices=prices
     ) as wb:
-        wb.register_tool(count_words)
+        wb.tool(count_words)
         run = wb.ask("How many?").wait(10)
         llm, tools = wb.llm_calls_df().set_index("call_id"), wb.tool_calls_df().set_index("tool_call_id")
     assert run.response == "Done."
@@ -315,8 +315,8 @@ async def test_slow_middleware_is_abandoned(open_engine: OpenEngine, is_async: b
     def block(*_args: Any) -> None:
         released.wait(60)
 
-    slow = type("Slow", (af.Middleware,), {"timeout_s": 0.05, "after_model": sleep if is_async else block})()
-    odd = type("Odd", (af.Middleware,), {"timeout_s": "soon", "before_model": sleep})()
+    slow = type("Slow", (af.extend.Middleware,), {"timeout_s": 0.05, "after_model": sleep if is_async else block})()
+    odd = type("Odd", (af.extend.Middleware,), {"timeout_s": "soon", "before_model": sleep})()
     engine = await open_engine(["Yes."], middleware=[slow, odd])
     result = await engine.controller.execute("Well?")
     released.set()
@@ -331,13 +331,13 @@ async def test_slow_method_delays_only_its_own_call(open_engine: OpenEngine) -> 
     """While a plain function blocks one job, a parallel job takes all its turns."""
     crawled = threading.Event()
 
-    class Blocking(af.Middleware):
-        def before_model(self, call: af.ModelCall) -> None:
+    class Blocking(af.extend.Middleware):
+        def before_model(self, call: af.extend.ModelCall) -> None:
             assert threading.current_thread() is not loop_thread
             if call.agent == "search_agent":
                 assert crawled.wait(8)
 
-        def after_model(self, call: af.ModelCall, outcome: af.ModelOutcome) -> None:
+        def after_model(self, call: af.extend.ModelCall, outcome: af.extend.ModelOutcome) -> None:
             if call.agent == "crawl_agent" and not outcome.calls:
                 crawled.set()
 
@@ -357,7 +357,7 @@ async def test_slow_method_delays_only_its_own_call(open_engine: OpenEngine) -> 
 async def test_middleware_gets_copies(open_engine: OpenEngine) -> None:
     """Changes of parameters, metadata and calls reach neither the tool nor the store."""
 
-    class Meddling(af.Middleware):
+    class Meddling(af.extend.Middleware):
         async def before_tool(self, call: Any) -> None:
             call.params["text"] = "one two three four"
             call.params["among"].append("x")
@@ -443,7 +443,10 @@ def test_sealed_run_needs_no_middleware(tmp_path: Path) -> None:
     ("value", "message"),
     [
         (lambda: [Recorder], r"<class '.*Recorder'> is not middleware: make an object of it"),
-        (lambda: [print], r"<built-in function print> is not middleware: its class must be made from af.Middleware"),
+        (
+            lambda: [print],
+            r"<built-in function print> is not middleware: its class must be made from af.extend.Middleware",
+        ),
         (Recorder, r"middleware is Recorder\(\); it must be a list, as in middleware=\[af.DebugMiddleware\(\)\]"),
         (lambda: 3, r"middleware is 3; it must be a list"),
     ],
@@ -476,13 +479,13 @@ async def test_run_without_middleware_creates_no_notifications(open_engine: Open
                 assert await watch.before_tool(*[nothing] * 6, is_new=True) is None
 
 
-class Hesitating(af.Middleware):
+class Hesitating(af.extend.Middleware):
     """Middleware that blocks at the second call and signals this to the test."""
 
     def __init__(self) -> None:
         self.is_blocked = threading.Event()
 
-    async def before_model(self, call: af.ModelCall) -> None:
+    async def before_model(self, call: af.extend.ModelCall) -> None:
         if call.step > 1:
             self.is_blocked.set()
             await asyncio.sleep(WAIT_S)

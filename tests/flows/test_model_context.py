@@ -37,7 +37,7 @@ def model() -> ListeningModel:
 
 def open_workbench(folder: Path, model: ListeningModel, approvals: str = "approve", **options: Any) -> af.Workbench:
     wb = af.Workbench(model=model, data_dir=folder / "data", approvals=approvals, interactive=False, **options)
-    wb.add_sources(HANDBOOK)
+    wb.sources.add(HANDBOOK)
     return wb
 
 

@@ -130,7 +130,7 @@ def tree_of(*names: str) -> BlockTree:
 )
 def test_invalid_outline_entry_is_rejected(entries: list[BlockDraft], message: str) -> None:
     """Each error names the entry."""
-    with pytest.raises(af.UsageError, match=message):
+    with pytest.raises(af.errors.UsageError, match=message):
         add_outline(tree_of("There"), entries, "one")
 
 

@@ -81,7 +81,7 @@ def ask(notes: Path, tmp_path: Path) -> Callable[..., tuple[af.Workbench, af.Run
         budget = options.pop("budget", None)
         options = {"data_dir": tmp_path / "data", "interactive": False, "graph_config": CONFIG, **options}
         wb = af.Workbench(model=model, **options)
-        wb.add_sources(notes)
+        wb.sources.add(notes)
         return wb, wb.ask(QUESTION, depth=depth, budget=budget).wait(), model
 
     return ask_once
@@ -105,7 +105,7 @@ def test_deep_search_keeps_passages_with_five_and_more(ask: Any) -> None:
     calls = wb.llm_calls_df(run)
     assert (calls["agent_name"] == "passage_scorer").sum() == 5
     assert run.metrics.total_tokens == calls["total_tokens"].sum()
-    assert wb.search_df("Brenholm mooring depth")["address"][0] != "local:notes/sheet.md#sheet"
+    assert wb.sources.search_df("Brenholm mooring depth")["address"][0] != "local:notes/sheet.md#sheet"
     wb.close()
 
 
@@ -146,7 +146,7 @@ def raising(_instruction: str) -> Any:
 def test_malformed_scores_leave_the_ranking_of_the_index(ask: Any, scoring: Scoring) -> None:
     """The run completes with the hits of the first stage."""
     wb, run, _ = ask(scoring)
-    seen = wb.search_df("Brenholm mooring depth", limit=5)
+    seen = wb.sources.search_df("Brenholm mooring depth", limit=5)
     assert run.status == "completed"
     assert [hit.address for hit in hits_of(run)] == list(seen["address"])
     wb.close()
@@ -197,7 +197,7 @@ def test_search_is_cancelled_in_the_middle_of_scoring(ask: Any, notes: Path, tmp
 
     model = af.ScriptedModel(script, delay_s=0.05)
     with af.Workbench(model=model, data_dir=tmp_path / "slow", interactive=False, graph_config=CONFIG) as wb:
-        wb.add_sources(notes)
+        wb.sources.add(notes)
         run = wb.ask(QUESTION, depth="deep")
         while not any(event.agent == "passage_scorer" for event in run.events):
             pass
@@ -239,7 +239,7 @@ import artifactflow_nb as af
 data, notes, url, question = sys.argv[1:]
 config = {"lead_agent": {"tools": ["web_search"]}}
 wb = af.Workbench(base_url=url, model="m", api_key="k", data_dir=data, interactive=False, graph_config=config)
-wb.add_sources(notes)
+wb.sources.add(notes)
 wb.ask(question, depth="deep").wait()
 """
 
@@ -278,7 +278,7 @@ def test_killed_scoring_continues_with_the_missing_scores(notes: Path, tmp_path:
         with af.Workbench(
             base_url=server.base_url, model="m", api_key="k", data_dir=data, interactive=False, graph_config=CONFIG
         ) as wb:
-            (run,) = wb.unfinished()
+            (run,) = wb.runs(unfinished=True)
             assert run.resume().wait().response.startswith("Done.")
             calls = wb.llm_calls_df(run)
             hits = hits_of(run)

@@ -118,9 +118,9 @@ def test_each_branch_has_its_own_personas(workbench: OpenWorkbench) -> None:
         workbench, manage("create", **ANN), "Done.", manage("create", **{**ANN, "name": "Bob"}), "Done."
     )
     run = project.ask("For whom?").wait()
-    wb.regenerate(run).wait()
+    wb.conversation(run).regenerate().wait()
     assert [persona.name for persona in project.personas] == ["Bob"]
-    wb.activate_branch(run)
+    wb.conversation(run).activate()
     assert [persona.name for persona in project.personas] == ["Ann"]
 
 
@@ -138,7 +138,7 @@ def test_personas_are_managed_by_code(workbench: OpenWorkbench) -> None:
         lambda: project.personas.add("Zoe", " "),
         lambda: project.personas.add("Zoe", "x" * 2_001),
     ):
-        with pytest.raises(af.UsageError):
+        with pytest.raises(af.errors.UsageError):
             invalid()
     assert repr(project.personas).splitlines()[0].split()[:1] == ["persona"]
 

@@ -309,7 +309,7 @@ def test_question_is_recorded_replayed_sealed_verified_and_forked(tmp_path: Path
         run = wb.ask("GDP of New York?").wait()
         if way == "code":
             assert run.status == "waiting"
-            with pytest.raises(af.CassetteMiss, match="The city"):
+            with pytest.raises(af.errors.CassetteMiss, match="The city"):
                 run.answer("The city")
             run.answer("The state").wait()
         assert run.response == recorded

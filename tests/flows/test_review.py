@@ -57,7 +57,7 @@ def script(*answers: Any) -> Any:
 
 def open_workbench(folder: Path, turns: Any, **options: Any) -> af.Workbench:
     wb = af.Workbench(model=ScriptedModel(turns), data_dir=folder, interactive=False, **options)
-    wb.register_tool(send)
+    wb.tool(send)
     return wb
 
 
@@ -96,7 +96,7 @@ def test_reviewer_approves_and_denies_with_its_reason(tmp_path: Path) -> None:
         "[1, 2]",
         "{" * 5000,
         verdict("ask", "I cannot tell."),
-        af.ModelRejected("The endpoint is out of credit."),
+        af.errors.ModelRejected("The endpoint is out of credit."),
         af.ToolCall("send", {"to": "Eve"}),
     ],
     ids=["prose", "no reason", "blank reason", "other word", "list", "array", "braces", "asks", "fails", "calls"],
@@ -156,7 +156,7 @@ from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.settings import Settings
 from flows.test_review import script, send, verdict
 
-class Killer(af.Middleware):
+class Killer(af.extend.Middleware):
     def after_model(self, call, outcome):
         if call.agent == "reviewer":
             os.kill(os.getpid(), 9)
@@ -196,7 +196,7 @@ def test_reviewer_may_have_a_model_of_its_own(tmp_path: Path) -> None:
         assert (run.status, len(model.requests), sent) == ("completed", 2, ["Ada", "Bob"])
         assert all(is_review(request) for request in model.requests)
         assert "reviewer" in str(run.manifest)
-    with pytest.raises(af.UsageError, match="Reviewer.model is 7"):
+    with pytest.raises(af.errors.UsageError, match="Reviewer.model is 7"):
         af.Reviewer(model=7)  # type: ignore[arg-type]
 
 

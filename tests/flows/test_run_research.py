@@ -353,11 +353,11 @@ def test_run_and_its_research_are_not_deleted_while_unfinished(workbench: OpenWo
     research_id = flows(wb)["research"]["run_id"]
     conversation = flows(wb)[choice]["conversation_id"]
     with pytest.raises(
-        af.Conflict, match=f"The run '{research_id}' is a subrun of '{run.run_id}', which has not ended. Can"
+        af.errors.Conflict, match=f"The run '{research_id}' is a subrun of '{run.run_id}', which has not ended. Can"
     ):
-        wb.delete_conversation(conversation)
+        wb.conversation(conversation).delete()
     assert run.approve().wait().status == "completed"
-    wb.delete_conversation(conversation)
+    wb.conversation(conversation).delete()
     assert choice not in flows(wb)
 
 

@@ -129,7 +129,7 @@ async def _rule(_ctx: ToolContext, _args: Any) -> ToolPermission:
     raise RuntimeError(ERROR_TEXT)
 
 
-def _policy(_request: af.ApprovalRequest) -> str:
+def _policy(_request: af.extend.ApprovalRequest) -> str:
     raise RuntimeError(ERROR_TEXT)
 
 

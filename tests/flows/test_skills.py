@@ -78,7 +78,7 @@ def test_skill_in_a_message_is_in_the_prompt(workbench: OpenWorkbench) -> None:
     project.ask("What does @skill:brief say?").wait()
     [prompt] = prompts(wb, "You write a document together")
     assert '<skill name="brief">\nOne thing in a sentence.\n</skill>' in prompt
-    with pytest.raises(af.UsageError, match="@skill:breif names no skill. Known skills: brief"):
+    with pytest.raises(af.errors.UsageError, match="@skill:breif names no skill. Known skills: brief"):
         project.ask("Use @skill:breif.")
     assert len(wb.runs()) == 1
 
@@ -124,7 +124,7 @@ def test_project_skill_takes_precedence_over_shared_skill(workbench: OpenWorkben
     assert Skill.parse((folder / "mine.md").read_text(encoding="utf-8")) == Skill("mine", "Mine.", "Mine.")
     assert skills.share("mine").exists()
     (folder / "mine.md").write_text(FILE, encoding="utf-8")
-    with pytest.raises(af.UsageError, match="exists with another text"):
+    with pytest.raises(af.errors.UsageError, match="exists with another text"):
         skills.share("mine")
 
 
@@ -132,7 +132,7 @@ def test_invalid_skill_file_is_reported_with_its_path(workbench: OpenWorkbench) 
     """No run starts."""
     wb, project = with_turns(workbench)
     share(wb, "Just text.", "broken")
-    with pytest.raises(af.UsageError, match=r"broken\.md cannot be used: A skill needs front matter"):
+    with pytest.raises(af.errors.UsageError, match=r"broken\.md cannot be used: A skill needs front matter"):
         project.ask("Write.")
 
 
@@ -156,7 +156,7 @@ def test_invalid_skill_file_is_reported_with_its_path(workbench: OpenWorkbench) 
 )
 def test_invalid_skill_is_rejected(text: str) -> None:
     """Any text raises a clear `UsageError` or is a skill."""
-    with pytest.raises(af.UsageError):
+    with pytest.raises(af.errors.UsageError):
         Skill.parse(text)
 
 
@@ -173,7 +173,7 @@ def test_longest_skill_name_wins() -> None:
     named = referenced_skills("@skill:a-b and @skill:A, @skill:简洁地写 @skill:a; x@skill:a", known)
     assert [skill.name for skill in named] == ["a-b", "a", "简"]
     assert [skill.name for skill in referenced_skills("按@skill:简写", known)] == ["简"]
-    with pytest.raises(af.UsageError, match="@skill:ab names no skill"):
+    with pytest.raises(af.errors.UsageError, match="@skill:ab names no skill"):
         referenced_skills("@skill:ab", known)
     assert referenced_skills("@skill:ab", known, strict=False) == ()
 
@@ -183,5 +183,7 @@ def test_duplicate_shared_skill_is_rejected(tmp_path: Path) -> None:
     assert load_shared_skills(tmp_path / "none") == {}
     for name in ("one", "two"):
         (tmp_path / f"{name}.md").write_text(Skill("x", "X.", "X.").format(), encoding="utf-8")
-    with pytest.raises(af.UsageError, match=r"two\.md cannot be used: another file of the folder has the name 'x'"):
+    with pytest.raises(
+        af.errors.UsageError, match=r"two\.md cannot be used: another file of the folder has the name 'x'"
+    ):
         load_shared_skills(tmp_path)

@@ -19,7 +19,7 @@ def streamed(events: list[StreamEvent], kind: str) -> str:
     return "".join(e.data["delta"] for e in events if e.type == "llm_chunk" and e.data["kind"] == kind)
 
 
-async def events_of(engine: af.Engine) -> list[StreamEvent]:
+async def events_of(engine: af.engine.Engine) -> list[StreamEvent]:
     run = await engine.controller.begin("Write.")
     events: list[StreamEvent] = []
     await engine.controller.subscribe(run.run_id, events.append)

@@ -44,7 +44,7 @@ def test_edit_without_a_change_writes_nothing(handle: ArtifactHandle) -> None:
     """The same text returns the same handle; a value that is not text is an error."""
     assert handle.edit(FIRST) is handle
     assert list(handle.versions) == [1]
-    with pytest.raises(af.UsageError, match="new text is of type int"):
+    with pytest.raises(af.errors.UsageError, match="new text is of type int"):
         handle.edit(7)  # type: ignore[arg-type]
 
 
@@ -52,7 +52,7 @@ def test_edit_of_an_outdated_version_is_a_conflict(handle: ArtifactHandle) -> No
     """The error names the newer version and its author."""
     handle.edit("Faster.")
     for change in (lambda: handle.edit("Slower."), lambda: handle.restore(1), lambda: handle.rename("Slower")):
-        with pytest.raises(af.Conflict, match="is now at version 2, not 1: user changed it. Read it again"):
+        with pytest.raises(af.errors.Conflict, match="is now at version 2, not 1: user changed it. Read it again"):
             change()
     assert handle.newest.edit("In turn.").version == 3
 
@@ -63,7 +63,7 @@ def test_restore_and_rename_write_versions(handle: ArtifactHandle) -> None:
     assert (restored.version, restored.content, restored.update_type) == (3, FIRST, "restore")
     renamed = restored.rename("The report")
     assert (renamed.version, renamed.title, renamed.content, renamed.created_by) == (4, "The report", FIRST, "user")
-    with pytest.raises(af.NotFound, match="no version 9"):
+    with pytest.raises(af.errors.NotFound, match="no version 9"):
         renamed.restore(9)
 
 
@@ -72,7 +72,7 @@ def test_unknown_version_lists_known_versions(handle: ArtifactHandle, number: An
     """The error has the value, of any type and size, and the known numbers."""
     edited = handle.edit("Changed.")
     for act in (edited.restore, edited.diff, lambda number: edited.diff(1, number)):
-        with pytest.raises(af.NotFound, match=f"no version {number!r} in .*; it has: 1, 2"):
+        with pytest.raises(af.errors.NotFound, match=f"no version {number!r} in .*; it has: 1, 2"):
             act(number)
 
 
@@ -81,7 +81,7 @@ def test_edits_belong_to_their_branch(workbench: Any) -> None:
     wb = workbench([report(FIRST), "Done.", "Left.", "Right."], approvals="approve")
     first = wb.ask("Write.").wait(10)
     left = wb.ask("Left?", conversation_id=first.conversation_id).wait(10)
-    right = wb.edit(left, "Right?").wait(10)
+    right = wb.conversation(left).edit("Right?").wait(10)
     left.artifacts["research_report"].edit("Of the left.\n")
     ours = right.artifacts["research_report"]
     assert ours.content == FIRST
@@ -124,7 +124,7 @@ def test_difference_of_the_first_version_is_its_whole_text(handle: ArtifactHandl
     assert isinstance(change, ArtifactDiff)
     assert change.before is None
     assert repr(change).startswith("--- nothing\n+++ research_report v1\n")
-    with pytest.raises(af.NotFound, match="no version 5"):
+    with pytest.raises(af.errors.NotFound, match="no version 5"):
         handle.diff(5)
 
 
@@ -201,7 +201,7 @@ def test_user_may_edit_while_a_run_waits(workbench: Any) -> None:
     assert len(handle.versions) == 2
     second.approve().wait(10)
     assert [version.content for version in handle.versions.values()] == [FIRST, "By hand.", "By the agent."]
-    with pytest.raises(af.Conflict, match="is now at version 3, not 1: lead_agent changed it"):
+    with pytest.raises(af.errors.Conflict, match="is now at version 3, not 1: lead_agent changed it"):
         handle.edit("Late.")
 
 
@@ -211,14 +211,14 @@ def test_artifact_is_exported_to_files(handle: ArtifactHandle, tmp_path: Path) -
     paths = [write(tmp_path / "out") for write in (handle.to_markdown, handle.to_html, handle.to_docx, handle.to_ipynb)]
     assert [path.name for path in paths] == [f"research_report.{form}" for form in ("md", "html", "docx", "ipynb")]
     assert paths[0].read_text() == FIRST
-    with pytest.raises(af.UsageError, match=r"research_report.md' already. Pass overwrite=True"):
+    with pytest.raises(af.errors.UsageError, match=r"research_report.md' already. Pass overwrite=True"):
         handle.to_markdown(tmp_path / "out")
     assert handle.to_markdown(tmp_path / "out", overwrite=True) == paths[0]
 
 
 def test_artifact_is_inserted_as_a_cell(handle: ArtifactHandle, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next cell is sanitised Markdown without remote content; plain Python has no cells."""
-    with pytest.raises(af.UsageError, match="Cells can be added in IPython only"):
+    with pytest.raises(af.errors.UsageError, match="Cells can be added in IPython only"):
         handle.to_cell()
     shell = InteractiveShell.instance()
     try:
@@ -237,5 +237,5 @@ def test_artifact_of_a_closed_workbench_is_read_only(workbench: Any) -> None:
     handle = wb.ask("Write.").wait(10).artifacts["research_report"]
     wb.close()
     assert "One." in handle._repr_html_()
-    with pytest.raises(af.UsageError, match="workbench is closed"):
+    with pytest.raises(af.errors.UsageError, match="workbench is closed"):
         handle.edit("Late.")

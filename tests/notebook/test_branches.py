@@ -23,7 +23,7 @@ def test_regenerated_answer_does_not_know_the_first_one(workbench: Any) -> None:
     wb = workbench(["1.", "2.", "II."])
     first = wb.ask("One?").wait(10)
     second = wb.ask("Two?", conversation_id=first.conversation_id).wait(10)
-    again = wb.regenerate(second).wait(10)
+    again = wb.conversation(second).regenerate().wait(10)
     assert last_prompt(wb) == ["One?", "1.", "Two?"]
     assert (again.question, again.response, second.response) == ("Two?", "II.", "2.")
     assert again.conversation_id == first.conversation_id
@@ -34,7 +34,7 @@ def test_edited_question_is_a_sibling(workbench: Any) -> None:
     """The next question continues it, and the first message is unchanged."""
     wb = workbench(["1.", "I.", "2."])
     first = wb.ask("One?").wait(10)
-    edited = wb.edit(first, "Uno?").wait(10)
+    edited = wb.conversation(first).edit("Uno?").wait(10)
     assert last_prompt(wb) == ["Uno?"]
     wb.ask("Two?", conversation_id=first.conversation_id).wait(10)
     assert last_prompt(wb) == ["Uno?", "I.", "Two?"]
@@ -45,26 +45,26 @@ def test_message_is_identified_by_itself_its_run_or_an_id(workbench: Any) -> Non
     """An unknown id is an error, and nothing is stored."""
     wb = workbench(["1.", "2.", "3."])
     first = wb.ask("One?").wait(10)
-    assert wb.regenerate(first.run_id).wait(10).response == "2."
-    assert wb.regenerate(first.message_id).wait(10).response == "3."
-    with pytest.raises(af.NotFound, match="no message 'msg-x' in this store"):
-        wb.regenerate("msg-x")
-    with pytest.raises(af.NotFound, match="no run 'run-x' in this store"):
-        wb.edit("run-x", "What?")
-    with pytest.raises(af.UsageError, match="question is empty"):
-        wb.edit(first, "  ")
-    with pytest.raises(af.UsageError, match="question is 7; it must be text"):
-        wb.edit(first, 7)
+    assert wb.conversation(first.run_id).regenerate().wait(10).response == "2."
+    assert wb.conversation(first.message_id).regenerate().wait(10).response == "3."
+    with pytest.raises(af.errors.NotFound, match="no message 'msg-x' in this store"):
+        wb.conversation("msg-x").regenerate()
+    with pytest.raises(af.errors.NotFound, match="no run 'run-x' in this store"):
+        wb.conversation("run-x").edit("What?")
+    with pytest.raises(af.errors.UsageError, match="question is empty"):
+        wb.conversation(first).edit("  ")
+    with pytest.raises(af.errors.UsageError, match="question is 7; it must be text"):
+        wb.conversation(first).edit(7)
     (conversation,) = wb.conversations()
     assert (conversation.n_messages, conversation.n_branches) == (3, 3)
 
 
 def test_failed_question_can_be_regenerated(workbench: Any) -> None:
     """The new branch does not have the failed run."""
-    wb = workbench([af.ModelRejected("no such model"), "Now."])
+    wb = workbench([af.errors.ModelRejected("no such model"), "Now."])
     failed = wb.ask("One?").wait(10)
     assert failed.status == "failed"
-    assert wb.regenerate(failed).wait(10).response == "Now."
+    assert wb.conversation(failed).regenerate().wait(10).response == "Now."
     assert last_prompt(wb) == ["One?"]
 
 
@@ -75,7 +75,7 @@ def test_artifacts_belong_to_their_branch(workbench: Any) -> None:
     wb = workbench([report("Base."), "Written.", change, "Changed.", read, "Read."], approvals="approve")
     first = wb.ask("Write.").wait(10)
     left = wb.ask("Change it.", conversation_id=first.conversation_id).wait(10)
-    right = wb.edit(left, "Read it.").wait(10)
+    right = wb.conversation(left).edit("Read it.").wait(10)
     texts = [run.artifacts["research_report"].content for run in (first, left, right)]
     assert texts == ["Base.", "Left.", "Base."]
     assert "<![CDATA[Base.]]>" in last_prompt(wb)[-1]
@@ -86,8 +86,8 @@ def test_activated_branch_is_continued(workbench: Any) -> None:
     wb = workbench(["1.", "2.", "I.", "3."])
     first = wb.ask("One?").wait(10)
     second = wb.ask("Two?", conversation_id=first.conversation_id).wait(10)
-    wb.edit(first, "Uno?").wait(10)
-    newest = wb.activate_branch(first)
+    wb.conversation(first).edit("Uno?").wait(10)
+    newest = wb.conversation(first).activate()
     assert newest.message_id == second.message_id
     assert "Two?" in repr(newest)
     wb.ask("Three?", conversation_id=newest).wait(10)
@@ -98,10 +98,10 @@ def test_conversation_is_identified_by_itself_a_run_a_message_or_its_id(workbenc
     """A value of another type is an error."""
     wb = workbench(["1.", "2.", "3.", "4.", "5."])
     run = wb.ask("One?").wait(10)
-    for named in (run, wb.conversations()[0], wb.activate_branch(run), run.conversation_id):
+    for named in (run, wb.conversations()[0], wb.conversation(run).activate(), run.conversation_id):
         assert wb.ask("More?", conversation_id=named).wait(10).conversation_id == run.conversation_id
     assert wb.conversations()[0].n_messages == 5
-    with pytest.raises(af.UsageError, match="^7 is not a conversation. Pass one, one of its runs"):
+    with pytest.raises(af.errors.UsageError, match="^7 is not a conversation. Pass one, one of its runs"):
         wb.ask("More?", conversation_id=7)
 
 
@@ -139,9 +139,9 @@ def test_conversation_is_renamed(workbench: Any) -> None:
     """The conversation is identified by one of its runs or by its id."""
     wb = workbench(["1."])
     run = wb.ask("One?").wait(10)
-    wb.rename_conversation(run, "First")
+    wb.conversation(run).rename("First")
     assert wb.conversations()[0].title == "First"
-    wb.rename_conversation(run.conversation_id, "Second")
+    wb.conversation(run.conversation_id).rename("Second")
     assert wb.conversations("second")[0].hit.message_id is None
 
 
@@ -150,7 +150,7 @@ def test_deleting_a_conversation_deletes_its_rows(workbench: Any, tmp_path: Path
     wb = workbench(["One.", report("Word xyzzy."), "Two xyzzy."], approvals="approve")
     other = wb.ask("Keep this?").wait(10)
     gone = wb.ask("Where is xyzzy?").wait(10)
-    wb.delete_conversation(gone)
+    wb.conversation(gone).delete()
     assert [entry.conversation_id for entry in wb.conversations()] == [other.conversation_id]
     assert gone.status == "deleted"
     assert (gone.response, gone.response.reason) == ("", "The run was deleted from the store.")
@@ -166,12 +166,14 @@ def test_conversation_with_a_running_run_is_not_deleted(workbench: Any) -> None:
     """The run must be cancelled first; a waiting run is deleted with its request."""
     wb = workbench(model=ScriptedModel(["Slowly. " * 50], delay_s=0.02))
     slow = wb.ask("Tell.")
-    with pytest.raises(af.Conflict, match=f"The run '{slow.run_id}' of this conversation is running; cancel it first"):
-        wb.delete_conversation(slow)
-    with pytest.raises(af.Conflict, match="cancel it first"):
-        wb.delete_branch(slow)
+    with pytest.raises(
+        af.errors.Conflict, match=f"The run '{slow.run_id}' of this conversation is running; cancel it first"
+    ):
+        wb.conversation(slow).delete()
+    with pytest.raises(af.errors.Conflict, match="cancel it first"):
+        wb.conversation(slow).delete_branch()
     slow.cancel()
-    wb.delete_conversation(slow)
+    wb.conversation(slow).delete()
     assert len(wb.conversations()) == 0
 
 
@@ -182,8 +184,8 @@ def test_deleting_a_branch_deletes_its_waiting_run(workbench: Any) -> None:
     waiting = wb.ask("Two?", conversation_id=first.conversation_id).wait(10)
     assert waiting.status == "waiting"
     (request,) = waiting.pending
-    wb.delete_branch(waiting)
+    wb.conversation(waiting).delete_branch()
     assert list(wb.pending()) == []
-    with pytest.raises(af.NotFound, match="There is no approval request"):
+    with pytest.raises(af.errors.NotFound, match="There is no approval request"):
         waiting.approve(request.id)
     assert wb.conversations()[0].active_message_id == first.message_id

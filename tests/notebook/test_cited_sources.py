@@ -36,7 +36,7 @@ def ask(notes: Path, *replies: object, n_questions: int = 1) -> af.Run:
     """The last run of a conversation with these replies of a model."""
     model = af.ScriptedModel(list(replies))
     wb = af.Workbench(model=model, approvals="approve", data_dir=notes.parent / "store", graph_config=CONFIG)
-    wb.add_sources(notes)
+    wb.sources.add(notes)
     run = wb.ask("How do animals live?").wait(20)
     for _ in range(n_questions - 1):
         run = wb.ask("And now?", conversation_id=run.conversation_id).wait(20)
@@ -98,7 +98,7 @@ def test_source_of_another_tool_is_not_called_unread(notes: Path) -> None:
 
     model = af.ScriptedModel([af.ToolCall("look_up", {"word": "otter"}), REPORT])
     wb = af.Workbench(model=model, approvals="approve", data_dir=notes.parent / "own", graph_config=CONFIG)
-    wb.register_tool(look_up)
+    wb.tool(look_up)
     run = wb.ask(f"What says {FOUND}?").wait(20)
     assert [run.citation(number).is_unread for number in (1, 2, 3)] == [True, False, False]
 

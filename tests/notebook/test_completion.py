@@ -46,7 +46,7 @@ def test_verbs_come_first(shell: Any) -> None:
     assert found[len(VERBS) :] == sorted(found[len(VERBS) :])
     assert "flows" in found
     assert not [name for name in found if name.startswith("_")]
-    assert completions(shell, "x = wb.ad")[0] == "add_sources"
+    assert completions(shell, "x = wb.so")[0] == "sources"
     assert "_thread" in completions(shell, "wb._th")
     assert all(hasattr(shell.user_ns["wb"], verb) for verb in VERBS)
 

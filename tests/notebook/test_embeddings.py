@@ -93,7 +93,7 @@ def open_on(notes: Path, tmp_path: Path) -> Iterator[Callable[..., af.Workbench]
     def open_one(server: EmbeddingServer, **options: Any) -> af.Workbench:
         options = {"embedding_model": "embedder", "data_dir": tmp_path / "data", **options}
         wb = af.Workbench(base_url=server.base_url, model="chat", api_key="sk-secret-key", interactive=False, **options)
-        wb.add_sources(notes)
+        wb.sources.add(notes)
         opened.append(wb)
         return wb
 
@@ -106,22 +106,22 @@ def test_vectors_are_used_only_after_a_check_shows_that_they_help(open_on: Any) 
     """Before the check no query is embedded; after it the search fuses both rankings and shows the similarity."""
     with EmbeddingServer() as server:
         wb = open_on(server, prices={"embedder": {"input": 2.0, "output": 0}})
-        forecast = wb.embed_sources(dry_run=True)
+        forecast = wb.sources.embed(dry_run=True)
         assert (forecast.passages, server.batches) == (N_NOTES, [])
         assert forecast.usd == pytest.approx(forecast.tokens * 2 / 1e6)
         assert f"40 passages to embed with embedder: about {forecast.tokens:,} tokens, about $0.00" in str(forecast)
-        wb.embed_sources()
-        assert wb.embed_sources().passages == 0
+        wb.sources.embed()
+        assert wb.sources.embed().passages == 0
         n_batches = len(server.batches)
-        words = wb.search_df("compass heron meadow")
+        words = wb.sources.search_df("compass heron meadow")
         assert words["similarity"].isna().all()
         assert len(server.batches) == n_batches
-        check = wb.check_retrieval()
+        check = wb.sources.check()
         assert check["ranking"].tolist() == ["words", "words and vectors"]
         assert check["is_used"].tolist() == [False, True]
         assert check["hit_at_5"][1] > check["hit_at_5"][0]
         assert check["queries"].tolist() == [N_NOTES, N_NOTES]
-        found = wb.search_df("compass heron meadow")
+        found = wb.sources.search_df("compass heron meadow")
         best = found["similarity"].idxmax()
         assert (found["address"][best], found["similarity"][best]) == ("local:notes/note00.md#note-0", 1.0)
         assert found["rank"][best] <= words["rank"][list(words["address"]).index("local:notes/note00.md#note-0")]
@@ -131,11 +131,11 @@ def test_vectors_that_do_not_help_are_not_used(open_on: Any) -> None:
     """If vectors do not improve the ranking, words alone rank, and a search sends no request to an endpoint."""
     with EmbeddingServer(noise) as server:
         wb = open_on(server)
-        before = wb.search_df("compass heron meadow")
-        wb.embed_sources()
-        assert wb.check_retrieval(queries=10)["is_used"].tolist() == [True, False]
+        before = wb.sources.search_df("compass heron meadow")
+        wb.sources.embed()
+        assert wb.sources.check(queries=10)["is_used"].tolist() == [True, False]
         n_batches = len(server.batches)
-        assert wb.search_df("compass heron meadow").equals(before)
+        assert wb.sources.search_df("compass heron meadow").equals(before)
         assert len(server.batches) == n_batches
 
 
@@ -145,15 +145,15 @@ def test_vectors_are_stored_as_16_bit_floats_and_leave_with_their_passage(
     """A changed file loses its vectors and gets new ones with the next call; the others are not embedded again."""
     with EmbeddingServer() as server:
         wb = open_on(server)
-        wb.embed_sources()
+        wb.sources.embed()
         with closing(sqlite3.connect(tmp_path / "data" / "store.db")) as db:
             sizes = db.execute("SELECT count(*), min(length(vector)), max(length(vector)) FROM passage_vectors")
             assert sizes.fetchone() == (N_NOTES, 2 * N_NOTES, 2 * N_NOTES)
         (notes / "note00.md").write_text("# Note 0\n\nIt is about kettles now.\n", encoding="utf-8")
         (notes / "note01.md").unlink()
-        wb.add_sources(notes)
+        wb.sources.add(notes)
         server.batches.clear()
-        assert wb.embed_sources().passages == 1
+        assert wb.sources.embed().passages == 1
         assert server.batches == [["Note 0. Note 0\n# Note 0\n\nIt is about kettles now."]]
 
 
@@ -166,11 +166,11 @@ def test_batch_limit_of_ten_makes_requests_smaller(open_on: Any) -> None:
 
     with EmbeddingServer(answer=answer) as server:
         wb = open_on(server)
-        wb.embed_sources()
+        wb.sources.embed()
         sizes = [len(batch) for batch in server.batches]
         assert sizes[:3] == [40, 20, 10]
         assert max(sizes[3:]) == 10
-        assert wb.embed_sources(dry_run=True).passages == 0
+        assert wb.sources.embed(dry_run=True).passages == 0
 
 
 def test_interrupted_embedding_continues_where_it_ended(open_on: Any, notes: Path) -> None:
@@ -180,13 +180,13 @@ def test_interrupted_embedding_continues_where_it_ended(open_on: Any, notes: Pat
     broken = as_json({"error": {"message": "Incorrect API key provided: sk-secret-key"}}, 401)
     with EmbeddingServer(answer=lambda number, _body: broken if number >= 1 else None) as server:
         wb = open_on(server)
-        with pytest.raises(ModelRejected, match="64 of 100 passages have a vector; call wb.embed_sources") as raised:
-            wb.embed_sources()
+        with pytest.raises(ModelRejected, match="64 of 100 passages have a vector; call wb.sources.embed") as raised:
+            wb.sources.embed()
         assert "status 401" in str(raised.value)
         assert "sk-secret-key" not in str(raised.value)
         server.scripted = lambda _number, _body: None
         server.batches.clear()
-        assert wb.embed_sources().passages == 36
+        assert wb.sources.embed().passages == 36
         assert [len(batch) for batch in server.batches] in ([36], [32, 4])
 
 
@@ -195,46 +195,46 @@ def test_wrong_dimension_is_an_error_that_stores_nothing(open_on: Any) -> None:
     with EmbeddingServer(lambda text, _n: [1.0] * (3 if "Note 9." in text else 4)) as server:
         wb = open_on(server)
         with pytest.raises(
-            af.UsageError, match=r"'embedder' returned a vector of \d numbers, but the stored ones have \d"
+            af.errors.UsageError, match=r"'embedder' returned a vector of \d numbers, but the stored ones have \d"
         ):
-            wb.embed_sources()
-        assert wb.embed_sources(dry_run=True).passages == N_NOTES
+            wb.sources.embed()
+        assert wb.sources.embed(dry_run=True).passages == N_NOTES
 
 
 def test_another_model_replaces_the_vectors(open_on: Any, tmp_path: Path) -> None:
     """All passages are embedded again, and the result of the earlier check does not count."""
     with EmbeddingServer() as server:
         wb = open_on(server)
-        wb.embed_sources()
-        assert wb.check_retrieval()["is_used"][1]
+        wb.sources.embed()
+        assert wb.sources.check()["is_used"][1]
         wb.close()
         other = open_on(server, embedding_model="other")
-        assert other.search_df("compass heron")["similarity"].isna().all()
-        with pytest.raises(af.UsageError, match="no vectors of 'other'"):
-            other.check_retrieval()
-        assert other.embed_sources().passages == N_NOTES
-        assert other.search_df("compass heron")["similarity"].isna().all()
+        assert other.sources.search_df("compass heron")["similarity"].isna().all()
+        with pytest.raises(af.errors.UsageError, match="no vectors of 'other'"):
+            other.sources.check()
+        assert other.sources.embed().passages == N_NOTES
+        assert other.sources.search_df("compass heron")["similarity"].isna().all()
 
 
 def test_search_by_words_survives_an_endpoint_that_is_gone(open_on: Any) -> None:
     """Searches fall back to the ranking by words."""
     with EmbeddingServer() as server:
         wb = open_on(server)
-        before = wb.search_df("compass heron meadow")
-        wb.embed_sources()
-        assert wb.check_retrieval()["is_used"][1]
+        before = wb.sources.search_df("compass heron meadow")
+        wb.sources.embed()
+        assert wb.sources.check()["is_used"][1]
         server.scripted = lambda _number, _body: as_json({"error": {"message": "no such model"}}, 404)
-        assert wb.search_df("compass heron meadow").equals(before)
+        assert wb.sources.search_df("compass heron meadow").equals(before)
 
 
 def test_without_an_embedding_model_the_error_names_the_setting(notes: Path, tmp_path: Path) -> None:
     """The error is the same offline; nothing else changes."""
     with af.Workbench(data_dir=tmp_path / "data", interactive=False) as wb:
-        wb.add_sources(notes)
-        for call in (wb.embed_sources, wb.check_retrieval):
-            with pytest.raises(af.UsageError, match="AF_EMBEDDING_MODEL"):
+        wb.sources.add(notes)
+        for call in (wb.sources.embed, wb.sources.check):
+            with pytest.raises(af.errors.UsageError, match="AF_EMBEDDING_MODEL"):
                 call()
-        assert wb.search_df("compass heron")["similarity"].isna().all()
+        assert wb.sources.search_df("compass heron")["similarity"].isna().all()
 
 
 @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ folder, data, url = sys.argv[1:]
 wb = af.Workbench(
     base_url=url, model="chat", api_key="sk-key", embedding_model="embedder", data_dir=data, interactive=False
 )
-wb.add_sources(folder)
-wb.embed_sources()
+wb.sources.add(folder)
+wb.sources.embed()
 """
 
 
@@ -333,10 +333,10 @@ def test_killed_embedding_continues_with_the_missing_passages(open_on: Any, note
         server.scripted = lambda _number, _body: None
         first, second = map(set, server.batches)
         wb = open_on(server)
-        assert wb.embed_sources(dry_run=True).passages == 3 * N_NOTES - len(first)
-        wb.embed_sources()
+        assert wb.sources.embed(dry_run=True).passages == 3 * N_NOTES - len(first)
+        wb.sources.embed()
         again = [text for batch in server.batches[2:] for text in batch]
         assert len(again) == len(set(again)) == 3 * N_NOTES - len(first)
         assert second <= set(again)
         assert not first & set(again)
-        assert wb.embed_sources(dry_run=True).passages == 0
+        assert wb.sources.embed(dry_run=True).passages == 0

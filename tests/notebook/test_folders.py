@@ -40,14 +40,14 @@ def test_workbench_keeps_its_store_prompts_and_cassette(move: Callable[[], Path]
     Path("prompts").mkdir()
     model = af.ScriptedModel(lambda _: "They wait at the shore.")
     with af.Workbench(model=model, interactive=False, prompts="prompts", record="runs.jsonl") as wb:
-        wb.add_sources("sources")
+        wb.sources.add("sources")
         run = wb.ask("Where do herons wait?").wait()
         (first / "prompts" / "lead_agent.md").write_text("You know herons.\n", encoding="utf-8")
         second = move()
         assert wb.data_dir == first / ".artifactflow"
         assert run.response == "They wait at the shore."
         assert wb.ask("What do herons eat?").wait().status == "completed"
-        assert (len(wb.runs_df()), len(wb.search_df("herons")), len(wb.conversations())) == (2, 1, 2)
+        assert (len(wb.runs_df()), len(wb.sources.search_df("herons")), len(wb.conversations())) == (2, 1, 2)
         assert (first / "runs.jsonl").read_bytes().count(b'{"recording":') == 2
         assert list(second.iterdir()) == []
         sealed = run.seal("run.afrun")
@@ -58,7 +58,7 @@ def test_workbench_keeps_its_store_prompts_and_cassette(move: Callable[[], Path]
             assert opened.path == sealed or opened.path.samefile(sealed)
             assert opened.to_notebook("report.ipynb") == second / "report.ipynb"
         assert wb.conversation(run).to_markdown("answer.md") == second / "answer.md"
-        assert wb.backup("copy.db") == second / "copy.db"
+        assert wb.store.backup("copy.db") == second / "copy.db"
     assert not (second / ".artifactflow").exists()
 
 

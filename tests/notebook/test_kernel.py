@@ -76,10 +76,12 @@ def test_waiting_run_without_a_page_shows_how_to_decide(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_errors_have_no_long_traceback_in_a_cell(tmp_path: Path) -> None:
     """An error of the caller or of the endpoint shows only its message."""
-    failing = 'import artifactflow_nb as af\nbad = af.ModelRejected("The model `x` does not exist. Set AF_MODEL.")'
+    failing = (
+        'import artifactflow_nb as af\nbad = af.errors.ModelRejected("The model `x` does not exist. Set AF_MODEL.")'
+    )
     make = "wb = af.Workbench(model=af.ScriptedModel([bad]))"
     _, _, empty, sources, failed = run(
-        tmp_path, failing, make, 'wb.ask("")', 'wb.add_sources("nowhere")', '(await wb.ask("Why?")).raise_for_status()'
+        tmp_path, failing, make, 'wb.ask("")', 'wb.sources.add("nowhere")', '(await wb.ask("Why?")).raise_for_status()'
     )
     assert empty[0]["traceback"] == ["The question is empty. Write what you want to know. (UsageError)"]
     assert len(sources[0]["traceback"]) == 1

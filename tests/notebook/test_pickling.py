@@ -46,7 +46,7 @@ async def test_copied_model_without_its_key_refuses_requests_with_advice() -> No
     """A request would be sent without the key, and the endpoint's error would not tell why."""
     request = ModelRequest(())
     with ChatServer([Answer("Hello.")]) as server:
-        with pytest.raises(af.ModelRejected, match=r"has no key.* af\.OpenAIModel\(base_url, api_key, name\)"):
+        with pytest.raises(af.errors.ModelRejected, match=r"has no key.* af\.OpenAIModel\(base_url, api_key, name\)"):
             _ = [event async for event in copy.copy(af.OpenAIModel(server.base_url, KEY, "m")).stream(request)]
         assert server.requests == []
         local = pickle.loads(pickle.dumps(af.OpenAIModel(server.base_url, None, "m")))  # noqa: S301 - our own bytes
@@ -70,7 +70,7 @@ def test_pickling_a_workbench_or_handle_is_refused_with_advice(workbench: Any, t
             (wb.conversation(run), "Keep its id or name"),
         ):
             for make_copy in (pickle.dumps, copy.deepcopy):
-                with pytest.raises(af.UsageError) as refused:
+                with pytest.raises(af.errors.UsageError) as refused:
                     make_copy(value)
                 assert advice in str(refused.value)
                 assert "\n" not in str(refused.value)

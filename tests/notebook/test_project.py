@@ -39,7 +39,7 @@ def test_project_is_created_once_and_opened_by_name(wb: af.Workbench, paper: Pro
     with af.Workbench(model=ScriptedModel([]), data_dir=wb.data_dir) as other:
         assert [project.name for project in other.projects] == ["Sheep"]
         assert [block.name for block in other.projects.start("Sheep").blocks] == [block.name for block in paper.blocks]
-    with pytest.raises(af.UsageError, match="no template 'papr'"):
+    with pytest.raises(af.errors.UsageError, match="no template 'papr'"):
         wb.projects.start("Other", template="papr")
     assert len(wb.projects) == 1
 
@@ -56,9 +56,9 @@ def test_block_is_read_by_name(paper: Project) -> None:
     assert (block.content, block.status, block.version, block.is_stale) == ("Seven.", "draft", 1, False)
     assert [entry.name for entry in paper["Method"].dependents] == ["Analysis", "Summary"]
     assert paper.block(block.block_id).name == "Analysis"
-    with pytest.raises(af.NotFound, match="no block 'nothing' in the project 'Sheep'"):
+    with pytest.raises(af.errors.NotFound, match="no block 'nothing' in the project 'Sheep'"):
         paper.block("nothing")
-    with pytest.raises(af.UsageError, match="no block 'Methode'. There are: Method"):
+    with pytest.raises(af.errors.UsageError, match="no block 'Methode'. There are: Method"):
         _ = paper["Methode"]
 
 
@@ -78,9 +78,9 @@ def test_block_with_a_text_is_one_version(paper: Project) -> None:
     """The block is a draft that is current with its dependencies."""
     assert [version.update_type for version in paper["Method"].versions.values()] == ["create"]
     assert paper["Analysis"].basis == {"method": paper["Method"].sha256}
-    with pytest.raises(af.UsageError, match="text of 'X' is of type int"):
+    with pytest.raises(af.errors.UsageError, match="text of 'X' is of type int"):
         paper.add("X", 7)  # type: ignore[arg-type]
-    with pytest.raises(af.UsageError, match="The group 'X' has no text of its own: leave text out"):
+    with pytest.raises(af.errors.UsageError, match="The group 'X' has no text of its own: leave text out"):
         paper.add("X", "Text.", is_group=True)
     assert "X" not in [block.name for block in paper.blocks]
 
@@ -89,7 +89,7 @@ def test_write_of_an_outdated_handle_is_a_conflict(paper: Project) -> None:
     """The text may have changed in any way; a new handle can write."""
     method = paper["Method"]
     method.artifact.edit("By weighing.")
-    with pytest.raises(af.Conflict, match=r"text of 'Method' was changed meanwhile \(now version 2, by user\)"):
+    with pytest.raises(af.errors.Conflict, match=r"text of 'Method' was changed meanwhile \(now version 2, by user\)"):
         method.write("By guessing.")
     assert paper["Method"].write("By guessing.", reason="It is quicker.").version == 3
     assert paper["Method"].artifact.reason == "It is quicker."
@@ -118,7 +118,7 @@ def test_dependencies_are_names_or_handles(paper: Project) -> None:
     first = paper["Method"].rename("First")
     paper.add("method", "Another.")
     assert paper["Summary"].set(depends_on=[first, "method"]).depends_on == ("method", "method_2")
-    with pytest.raises(af.UsageError, match="depend on themselves: "):
+    with pytest.raises(af.errors.UsageError, match="depend on themselves: "):
         first.set(depends_on=["Summary"])
 
 
@@ -140,7 +140,7 @@ def test_stale_text_can_be_marked_as_current(paper: Project) -> None:
 
 def test_block_is_deleted_and_restored(paper: Project) -> None:
     """The error lists its dependents; a deleted block is in no list of artifacts."""
-    with pytest.raises(af.UsageError, match="'Analysis', 'Summary' depend on 'Method'"):
+    with pytest.raises(af.errors.UsageError, match="'Analysis', 'Summary' depend on 'Method'"):
         paper["Method"].delete()
     paper["Method"].delete(anyway=True)
     gone = paper.deleted[0]
@@ -159,9 +159,11 @@ def test_phase_change_lists_unfinished_blocks(paper: Project) -> None:
     assert dict(step.open) == {"Analysis": "draft, stale"}
     assert paper["Summary"].status == "empty"
     assert paper.advance_to_phase().after == "review"
-    with pytest.raises(af.UsageError, match="'review' is the last phase of 'Sheep'. Name the phase to go back to"):
+    with pytest.raises(
+        af.errors.UsageError, match="'review' is the last phase of 'Sheep'. Name the phase to go back to"
+    ):
         paper.advance_to_phase()
-    with pytest.raises(af.UsageError, match="no phase 'later'. There are: question, literature"):
+    with pytest.raises(af.errors.UsageError, match="no phase 'later'. There are: question, literature"):
         paper.advance_to_phase("later")
     assert paper.advance_to_phase("question").open == {}
 
@@ -172,7 +174,7 @@ def test_overwritten_project_hides_no_other(wb: af.Workbench, paper: Project) ->
     head = wb.ask("One?", conversation_id=paper.conversation_id).wait().artifacts["project"]
     head.edit("Nothing.")
     assert [project.name for project in wb.projects] == ["Other"]
-    with pytest.raises(af.UsageError, match="is no longer a project .* Restore one of its earlier versions"):
+    with pytest.raises(af.errors.UsageError, match="is no longer a project .* Restore one of its earlier versions"):
         wb.projects.start("Sheep")
     head.newest.restore(1)
     assert wb.projects.start("Sheep").phase == "question"
@@ -192,7 +194,7 @@ def test_blocks_belong_to_their_branch(wb: af.Workbench, paper: Project) -> None
     first = wb.ask("One?", conversation_id=paper.conversation_id).wait()
     paper["Method"].write("After one.")
     paper["Summary"].delete()
-    second = wb.regenerate(first).wait()
+    second = wb.conversation(first).regenerate().wait()
     assert (paper["Method"].content, len(paper.blocks), paper.stale) == ("By counting.", 3, [])
     paper["Method"].rename("Otherwise")
     assert [block.name for block in paper.blocks][:1] != ["Method"]
@@ -274,5 +276,5 @@ def test_phase_is_found_by_name_and_display_name(workbench: Any, label: str) -> 
     assert project.phase == "research"
     template = {"name": "t", "phases": [{"name": "goals", "zh": "目标"}], "blocks": [{"name": "A", "phase": "目标"}]}
     assert wb.projects.start("Other", template=template)["A"].phase == "goals"
-    with pytest.raises(af.UsageError, match="There is no phase 'Rsearch'"):
+    with pytest.raises(af.errors.UsageError, match="There is no phase 'Rsearch'"):
         project.advance_to_phase("Rsearch")

@@ -46,7 +46,7 @@ def wb(notes: Path, tmp_path: Path, model: af.ScriptedModel) -> Iterator[af.Work
     with af.Workbench(
         model=model, data_dir=tmp_path / "data", interactive=False, graph_config=CONFIG, approvals="approve"
     ) as workbench:
-        workbench.add_sources(notes)
+        workbench.sources.add(notes)
         yield workbench
 
 
@@ -56,7 +56,7 @@ def test_changed_file_leads_to_a_new_version_of_the_report(
     """The claims that cite the file are listed, and the follow-up run on the same branch rewrites the report."""
     run = wb.ask("When do backups run?").wait()
     (notes / "backups.md").write_text("# Backups\n\nBackups run every night at four.\n", encoding="utf-8")
-    refreshed = wb.refresh(run)
+    refreshed = wb.sources.refresh(run)
     (change,) = refreshed.changes
     assert (change.address, change.kind, refreshed.n_unchanged) == (BACKUPS, "changed", 1)
     assert change.claims == ("Backups run every night at two", "They are checked once a month")
@@ -77,7 +77,7 @@ def test_unchanged_sources_cause_no_model_call(wb: af.Workbench, notes: Path, mo
     """Nothing is asked, and the result says so; a file that was only touched has not changed."""
     run = wb.ask("When do backups run?").wait()
     (notes / "keys.md").touch()
-    refreshed = wb.refresh(run.run_id)
+    refreshed = wb.sources.refresh(run.run_id)
     assert (refreshed.changes, refreshed.follow_up, refreshed.n_unchanged) == ((), None, 2)
     assert refreshed.summary == "Nothing has changed: 2 sources as before. No model was called."
     assert len(model.requests) == 3
@@ -88,7 +88,7 @@ def test_removed_file_is_a_change_with_its_claims(wb: af.Workbench, notes: Path)
     """A deleted file is a change of the kind `removed`, with the claims that cite it."""
     run = wb.ask("When do backups run?").wait()
     (notes / "keys.md").unlink()
-    refreshed = wb.refresh(run)
+    refreshed = wb.sources.refresh(run)
     (change,) = refreshed.changes
     assert (change.address, change.kind, change.claims) == (KEYS, "removed", ("The key is with the steward",))
     assert refreshed.follow_up is not None
@@ -99,7 +99,7 @@ def test_missing_folder_is_no_change(wb: af.Workbench, notes: Path) -> None:
     """The contents of a missing folder are unknown, so the question is not asked again."""
     run = wb.ask("When do backups run?").wait()
     notes.rename(notes.with_name("moved"))
-    refreshed = wb.refresh(run)
+    refreshed = wb.sources.refresh(run)
     assert (refreshed.changes, refreshed.follow_up) == ((), None)
     assert {source.reason for source in refreshed.unchecked} == {"is in a folder that is not there now"}
 
@@ -109,9 +109,9 @@ def test_run_without_sources_has_nothing_to_compare(tmp_path: Path) -> None:
     model = af.ScriptedModel([af.ToolCall("create_artifact", {"id": "a", "title": "A", "content": "A"}), "Done."])
     with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False, approvals="ask") as wb:
         run = wb.ask("Write.").wait()
-        assert wb.refresh(run).summary == "Nothing to compare: the run read no source."
-        with pytest.raises(af.NotFound):
-            wb.refresh("run-unknown")
+        assert wb.sources.refresh(run).summary == "Nothing to compare: the run read no source."
+        with pytest.raises(af.errors.NotFound):
+            wb.sources.refresh("run-unknown")
 
 
 def test_source_outside_of_the_index_is_not_reported_as_changed(
@@ -120,10 +120,10 @@ def test_source_outside_of_the_index_is_not_reported_as_changed(
     """In another store, where the sealed run was imported, the source is listed as not checked."""
     sealed = wb.ask("When do backups run?").wait().seal(tmp_path / "run.afrun")
     with af.Workbench(model=model, data_dir=tmp_path / "other", interactive=False) as other:
-        refreshed = other.refresh(other.import_run(sealed))
+        refreshed = other.sources.refresh(other.store.import_run(sealed))
     assert refreshed.changes == ()
     assert [source.address for source in refreshed.unchecked] == [BACKUPS, KEYS]
-    assert "wb.add_sources" in refreshed.unchecked[0].reason
+    assert "wb.sources.add" in refreshed.unchecked[0].reason
     assert "2 could not be checked" in refreshed.summary
 
 
@@ -141,7 +141,7 @@ def test_pages_are_fetched_again(tmp_path: Path) -> None:
             replies["/new"] = Reply(b"The price is 6.")
             replies["/gone"] = Reply(status=404)
             replies["/broken"] = Reply(status=503)
-            refreshed = wb.refresh(run)
+            refreshed = wb.sources.refresh(run)
             assert {change.address: change.kind for change in refreshed.changes} == {
                 urls[1]: "changed",
                 urls[2]: "removed",
@@ -151,7 +151,8 @@ def test_pages_are_fetched_again(tmp_path: Path) -> None:
             assert refreshed.n_unchanged == 1
             assert refreshed.follow_up is not None
             assert refreshed.follow_up.wait().response == "It is 6."
-            assert [source.reason for source in wb.refresh(run, web=False).unchecked] == ["was not fetched again"] * 4
+            unchecked = wb.sources.refresh(run, web=False).unchecked
+            assert [source.reason for source in unchecked] == ["was not fetched again"] * 4
 
 
 def test_refresh_is_recorded_and_replayed(wb: af.Workbench, notes: Path, tmp_path: Path) -> None:
@@ -165,10 +166,10 @@ def test_refresh_is_recorded_and_replayed(wb: af.Workbench, notes: Path, tmp_pat
         options = {mode: cassette, "interactive": False, "graph_config": CONFIG, "approvals": "approve"}
         options |= {"data_dir": tmp_path / "recorded"} if mode == "record" else {}
         with af.Workbench(model=af.ScriptedModel(turns), **options) as session:
-            session.add_sources(notes)
+            session.sources.add(notes)
             run = session.ask("When do backups run?").wait()
             (notes / "backups.md").write_text("# Backups\n\nBackups run every night at four.\n", encoding="utf-8")
-            refreshed = session.refresh(run)
+            refreshed = session.sources.refresh(run)
             assert refreshed.follow_up is not None
             answers.append(refreshed.follow_up.wait().artifacts["research_report"].content)
     assert answers[0] == answers[1]
@@ -187,10 +188,10 @@ def test_follow_up_has_a_budget_and_asks_for_approvals(notes: Path, tmp_path: Pa
             """Note a text."""
             return text
 
-        wb.add_sources(notes)
+        wb.sources.add(notes)
         run = wb.ask("When do backups run?").wait()
         (notes / "backups.md").unlink()
-        follow_up = wb.refresh(run, budget=af.Budget(tokens=90_000)).follow_up
+        follow_up = wb.sources.refresh(run, budget=af.Budget(tokens=90_000)).follow_up
         assert follow_up is not None
         assert follow_up.wait().status == "waiting"
         assert follow_up.settings["budget"]["tokens"] == 90_000
@@ -200,10 +201,10 @@ def test_follow_up_has_a_budget_and_asks_for_approvals(notes: Path, tmp_path: Pa
 def test_offline_model_writes_a_new_version(notes: Path, tmp_path: Path) -> None:
     """Without an endpoint the question is answered again from the present files."""
     with af.Workbench(data_dir=tmp_path / "data", interactive=False, approvals="approve") as wb:
-        wb.add_sources(notes)
+        wb.sources.add(notes)
         run = wb.ask("When do backups run?").wait()
         (notes / "backups.md").write_text("# Backups\n\nBackups run every night at four.\n", encoding="utf-8")
-        follow_up = wb.refresh(run).follow_up
+        follow_up = wb.sources.refresh(run).follow_up
         assert follow_up is not None
         report = follow_up.wait().artifacts["research_report"]
         assert (report.version, "at four" in report.content, "at two" in report.content) == (2, True, False)

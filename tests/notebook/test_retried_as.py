@@ -13,8 +13,10 @@ from artifactflow_nb.widgets.chat.view import ChatView
 
 @pytest.mark.parametrize("is_clicked", [False, True])
 def test_retried_run_knows_the_newest_run_for_its_question(tmp_path: Path, is_clicked: bool) -> None:
-    """After Retry in a chat and after `wb.regenerate`, views and frames of the old run say how to open the new one."""
-    model = af.ScriptedModel([af.ModelRejected("No key."), af.ModelRejected("No key."), "It rises.", "Yes."])
+    """After Retry in a chat and after `regenerate`, views and frames of the old run say how to open the new one."""
+    model = af.ScriptedModel(
+        [af.errors.ModelRejected("No key."), af.errors.ModelRejected("No key."), "It rises.", "Yes."]
+    )
     with af.Workbench(model=model, data_dir=tmp_path, interactive=True) as wb:
         run = wb.ask("Why?").wait(10)
         assert (run.status, run.retried_as) == ("failed", None)
@@ -25,7 +27,7 @@ def test_retried_run_knows_the_newest_run_for_its_question(tmp_path: Path, is_cl
                 assert not result["failed"], result
                 wb.runs()[0].wait(10)
             else:
-                wb.regenerate(run).wait(10)
+                wb.conversation(run).regenerate().wait(10)
         retry = run.retried_as
         assert retry is not None
         assert (retry.run_id, retry.response) == (wb.runs()[0].run_id, "It rises.")

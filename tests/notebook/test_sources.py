@@ -1,4 +1,4 @@
-"""`search_df`: the results of a search in the sources, with their scores."""
+"""`wb.sources.search_df`: the results of a search in the sources, with their scores."""
 
 from pathlib import Path
 
@@ -29,8 +29,8 @@ def test_search_df_shows_the_results_of_an_agent(notes: Path, tmp_path: Path) ->
     model = af.ScriptedModel([af.ToolCall("web_search", {"query": "oxygen minimum zone"}), "Done."])
     config = {"lead_agent": {"tools": ["web_search"]}}
     with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False, graph_config=config) as wb:
-        wb.add_sources(notes)
-        frame = wb.search_df("oxygen minimum zone")
+        wb.sources.add(notes)
+        frame = wb.sources.search_df("oxygen minimum zone")
         run = wb.ask("Where is the zone?").wait()
         (call,) = run.rows()["tool_calls"]
     seen = read_hits(call["result"])
@@ -47,17 +47,17 @@ def test_search_df_shows_the_results_of_an_agent(notes: Path, tmp_path: Path) ->
 def test_search_df_has_the_present_text_of_files(notes: Path, tmp_path: Path) -> None:
     """A file that changed is read again; a search that finds nothing is an empty frame with the same columns."""
     with af.Workbench(data_dir=tmp_path / "data", interactive=False) as wb:
-        wb.add_sources(notes)
+        wb.sources.add(notes)
         (notes / "birds.md").write_text("# Birds\n\nTerns left; the roof is an oxygen store now.\n", encoding="utf-8")
-        frame = wb.search_df("terns", limit=1)
+        frame = wb.sources.search_df("terns", limit=1)
         assert list(frame["snippet"]) == ["# Birds Terns left; the roof is an oxygen store now."]
-        empty = wb.search_df("helicopter")
+        empty = wb.sources.search_df("helicopter")
         assert empty.empty
         assert empty.dtypes.to_dict() == frame.dtypes.to_dict()
-        with pytest.raises(af.UsageError, match="The query is empty"):
-            wb.search_df(" ")
-        with pytest.raises(af.UsageError, match="limit is -1"):
-            wb.search_df("terns", limit=-1)
+        with pytest.raises(af.errors.UsageError, match="The query is empty"):
+            wb.sources.search_df(" ")
+        with pytest.raises(af.errors.UsageError, match="limit is -1"):
+            wb.sources.search_df("terns", limit=-1)
 
 
 def repr_of(wb: af.Workbench) -> str:
@@ -71,9 +71,9 @@ def test_second_workbench_searches_all_sources_of_the_store(notes: Path, tmp_pat
     (more / "ferry.md").write_text("# Ferry\n\nThe ferry leaves at nine.\n", encoding="utf-8")
     data = tmp_path / "data"
     with af.Workbench(data_dir=data, interactive=False) as other, af.Workbench(data_dir=data, interactive=False) as wb:
-        other.add_sources(notes)
+        other.sources.add(notes)
         assert wb.ask("Where is the oxygen minimum zone?").wait().settings["sources"] == ["notes/"]
-        other.add_sources(more / "ferry.md")
+        other.sources.add(more / "ferry.md")
         run = wb.ask("When does the ferry leave?").wait()
         assert run.settings["sources"] == ["ferry.md", "notes/"]
         assert "local:ferry.md" in f"{run.response} {[artifact.content for artifact in run.artifacts.values()]}"
@@ -86,19 +86,19 @@ def test_workbench_that_chose_its_sources_searches_these_only(notes: Path, tmp_p
     (more / "ferry.md").write_text("# Ferry\n\nThe ferry leaves at nine.\n", encoding="utf-8")
     data = tmp_path / "data"
     with af.Workbench(data_dir=data, interactive=False) as wb:
-        wb.add_sources(more)
+        wb.sources.add(more)
     with af.Workbench(data_dir=data, interactive=False) as wb:
         assert f"runs search {more} (1 file)" in repr_of(wb)
-        wb.add_sources(notes)
+        wb.sources.add(notes)
         assert wb.ask("When does the ferry leave?").wait().settings["sources"] == ["notes/"]
-        assert f"runs search {notes} (3 files); not {more} (1 file), until wb.add_sources(folder)" in repr_of(wb)
+        assert f"runs search {notes} (3 files); not {more} (1 file), until wb.sources.add(folder)" in repr_of(wb)
 
 
 def test_folder_that_became_empty_leaves_the_reference(notes: Path, tmp_path: Path) -> None:
     """A store whose files are all gone is searched as one without sources."""
     data = tmp_path / "data"
     with af.Workbench(data_dir=data, interactive=False) as wb:
-        wb.add_sources(notes)
+        wb.sources.add(notes)
     for path in notes.iterdir():
         path.unlink()
     with af.Workbench(data_dir=data, interactive=False) as wb:

@@ -69,7 +69,7 @@ def test_shared_text_stays_until_its_last_run_is_deleted(tmp_path: Path) -> None
 
     script = [af.ToolCall("fares", {}), "They depend.", af.ToolCall("fares", {}), "They depend."]
     with af.Workbench(model=af.ScriptedModel(script), data_dir=tmp_path, interactive=False) as wb:
-        wb.register_tool(fares)
+        wb.tool(fares)
         first, second = wb.ask("What are they?").wait(), wb.ask("What are they?").wait()
         texts = "SELECT count(*) FROM main.texts WHERE stored_text(content) LIKE ?"
         assert wb.query(texts, [f"%{LONG}%"]).iat[0, 0] == 2  # the result, and the message that has it
@@ -77,11 +77,11 @@ def test_shared_text_stays_until_its_last_run_is_deleted(tmp_path: Path) -> None
             "SELECT sum(length(content)) FROM main.texts WHERE stored_text(content) LIKE ?", [f"%{LONG}%"]
         )
         assert packed.iat[0, 0] < 600
-        wb.delete_conversation(first)
+        wb.conversation(first).delete()
         assert wb.query(texts, [f"%{LONG}%"]).iat[0, 0] == 2
         assert wb.query("SELECT result FROM main.tool_calls")["result"].tolist() == [LONG]
         assert second.seal(tmp_path / "second.afrun").exists()
-        wb.delete_conversation(second)
+        wb.conversation(second).delete()
         assert wb.query("SELECT count(*) FROM main.texts").iat[0, 0] == 0
         assert wb.query("SELECT count(*) FROM main.text_parts").iat[0, 0] == 0
 
@@ -93,14 +93,14 @@ def test_file_shrinks_after_a_deletion(wb: af.Workbench) -> None:
     with closing(sqlite3.connect(wb.data_dir / "store.db")) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     before = (wb.data_dir / "store.db").stat().st_size
-    wb.delete_conversation(long)
+    wb.conversation(long).delete()
     assert (wb.data_dir / "store.db").stat().st_size < before - 1_000_000
     assert LONG in str(small.response)
 
 
 def test_storage_df_has_the_bytes_of_each_conversation_and_kind(wb: af.Workbench) -> None:
     run = wb.ask("What does the ferry cost?").wait()
-    frame = wb.storage_df()
+    frame = wb.store.storage_df()
     own = frame[frame["conversation_id"] == run.conversation_id].set_index("kind")
     assert {"messages", "runs", "model calls", "events", "texts"} <= set(own.index)
     assert own.at["messages", "n_rows"] == 2  # the conversation and its message
@@ -116,11 +116,11 @@ def test_prune_deletes_old_conversations_and_seals_their_runs_first(wb: af.Workb
     runs = [wb.ask(f"Question {n}?").wait() for n in range(4)]
     wb.projects.start("Handbook")
     folder = tmp_path / "sealed"
-    expected = wb.prune(keep=2, seal_to=folder, dry_run=True)
+    expected = wb.store.prune(keep=2, seal_to=folder, dry_run=True)
     assert not folder.exists()
     assert expected["title"].tolist() == ["Question 1?", "Question 0?"]
     assert len(wb.conversations()) == 5
-    pruned = wb.prune(keep=2, seal_to=folder)
+    pruned = wb.store.prune(keep=2, seal_to=folder)
     assert pruned["conversation_id"].tolist() == [runs[1].conversation_id, runs[0].conversation_id]
     assert pruned["n_bytes"].tolist() == expected["n_bytes"].tolist()
     assert pruned["n_sealed"].tolist() == [1, 1]
@@ -128,8 +128,8 @@ def test_prune_deletes_old_conversations_and_seals_their_runs_first(wb: af.Workb
     with af.open_run(folder / f"{runs[0].run_id}.afrun") as sealed:
         assert sealed.question == "Question 0?"
         assert str(sealed.response).endswith(LONG)
-    assert wb.prune(before=timedelta(hours=1)).empty
-    assert len(wb.prune(before=datetime.now(UTC))) == 2
+    assert wb.store.prune(before=timedelta(hours=1)).empty
+    assert len(wb.store.prune(before=datetime.now(UTC))) == 2
     assert [project.name for project in wb.projects] == ["Handbook"]
 
 
@@ -144,14 +144,14 @@ def test_prune_needs_a_limit_and_leaves_waiting_runs(tmp_path: Path) -> None:
 
         run = wb.ask("Publish it.").wait()
         assert run.status == "waiting"
-        assert wb.prune(keep=0).empty
+        assert wb.store.prune(keep=0).empty
         assert run.approve().wait().response == "Published."
-        with pytest.raises(af.UsageError, match="Pass before=, a time, or keep="):
-            wb.prune()
-        with pytest.raises(af.UsageError, match="keep is -1"):
-            wb.prune(keep=-1)
-        with pytest.raises(af.UsageError, match="before is 'soon'"):
-            wb.prune("soon")
+        with pytest.raises(af.errors.UsageError, match="Pass before=, a time, or keep="):
+            wb.store.prune()
+        with pytest.raises(af.errors.UsageError, match="keep is -1"):
+            wb.store.prune(keep=-1)
+        with pytest.raises(af.errors.UsageError, match="before is 'soon'"):
+            wb.store.prune("soon")
 
 
 def test_backup_is_a_complete_store_while_a_run_streams(tmp_path: Path) -> None:
@@ -159,12 +159,12 @@ def test_backup_is_a_complete_store_while_a_run_streams(tmp_path: Path) -> None:
     with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False) as wb:
         done = wb.ask("First?").wait(30)
         wb.ask("Second?")
-        copy = wb.backup(tmp_path / "store.db")
+        copy = wb.store.backup(tmp_path / "store.db")
         assert copy.stat().st_mode & 0o777 == 0o600
-        with pytest.raises(af.UsageError, match="exists"):
-            wb.backup(copy)
-        with pytest.raises(af.UsageError, match="cannot be written: No such file"):
-            wb.backup(tmp_path / "none" / "store.db")
+        with pytest.raises(af.errors.UsageError, match="exists"):
+            wb.store.backup(copy)
+        with pytest.raises(af.errors.UsageError, match="cannot be written: No such file"):
+            wb.store.backup(tmp_path / "none" / "store.db")
     assert [file.name for file in tmp_path.glob("store.db*")] == ["store.db"]
     with af.Workbench(model=model, data_dir=tmp_path, interactive=False) as wb:
         assert wb.run(done.run_id).response == done.response

@@ -20,7 +20,7 @@ from artifactflow_nb.core.suggestions import SuggestsNames
         ("cost", "wb.runs_df(run)"),
         ("respons", "Did you mean 'response'?"),
         ("artefacts", "Did you mean 'artifacts'?"),
-        ("retry", "wb.regenerate(run)"),
+        ("retry", "wb.conversation(run).regenerate()"),
     ],
 )
 def test_unknown_attribute_of_a_run_suggests_one(workbench: OpenWorkbench, name: str, hint: str) -> None:
@@ -71,14 +71,14 @@ def test_unknown_argument_of_ask_suggests_one(workbench: OpenWorkbench) -> None:
 
 @pytest.mark.parametrize("budget", [1000, "1000", 0.5, [1000]])
 def test_budget_without_names_says_what_to_pass(workbench: OpenWorkbench, budget: object) -> None:
-    with pytest.raises(af.UsageError, match=r"as af\.Budget\(tokens=50_000\)"):
+    with pytest.raises(af.errors.UsageError, match=r"as af\.Budget\(tokens=50_000\)"):
         workbench([]).ask("Why?", budget=budget)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("sources", [pd.DataFrame({"a": [1]}), ["a.md"], None, 3])
 def test_sources_that_are_no_path_say_what_to_pass(workbench: OpenWorkbench, sources: object) -> None:
-    with pytest.raises(af.UsageError, match=f"of type {type(sources).__name__}. Pass the path"):
-        workbench([]).add_sources(sources)  # type: ignore[arg-type]
+    with pytest.raises(af.errors.UsageError, match=f"of type {type(sources).__name__}. Pass the path"):
+        workbench([]).sources.add(sources)  # type: ignore[arg-type]
 
 
 def test_text_that_begins_with_a_table_has_a_table(workbench: OpenWorkbench) -> None:

@@ -104,16 +104,18 @@ def test_invalid_decisions_are_errors(workbench: Any) -> None:
     """Each mistake has its own message; an earlier decision remains valid."""
     wb = workbench([report("a", "a") + report("b", "b"), "Done."], approvals={"create_artifact": "ask"})
     run = wb.ask("Write.").wait(10)
-    with pytest.raises(af.UsageError, match="2 requests are open; pass the id of one of them"):
+    with pytest.raises(af.errors.UsageError, match="2 requests are open; pass the id of one of them"):
         run.approve()
-    with pytest.raises(af.NotFound, match="There is no approval request 'req-x' in this store. wb.pending\\(\\) lists"):
+    with pytest.raises(
+        af.errors.NotFound, match="There is no approval request 'req-x' in this store. wb.pending\\(\\) lists"
+    ):
         run.approve("req-x")
     first, second = run.pending
     run.approve(first.id)
-    with pytest.raises(af.Conflict, match="decided already: approved"):
+    with pytest.raises(af.errors.Conflict, match="decided already: approved"):
         run.deny("no", first.id)
     assert run.approve(second.id).wait(10).status == "completed"
-    with pytest.raises(af.NotFound, match="is not waiting for a decision"):
+    with pytest.raises(af.errors.NotFound, match="is not waiting for a decision"):
         run.approve()
 
 
@@ -137,7 +139,7 @@ def test_response_of_a_cancelled_run_has_the_partial_text(workbench: Any) -> Non
     run.cancel()
     assert (run.response, run.response.reason) == ("", "The run was cancelled.")
     assert run.response.partial.startswith("Slowly.")
-    with pytest.raises(af.RunCancelled) as cancelled:
+    with pytest.raises(af.errors.RunCancelled) as cancelled:
         run.raise_for_status()
     assert cancelled.value.partial.startswith("Slowly.")
 
@@ -147,7 +149,7 @@ def test_response_without_an_answer_is_an_empty_text_with_the_reason(workbench: 
     turns = ["Yes.", ModelRejected("The key is invalid."), "No.", report("x", "note")]
     wb = workbench(turns, approvals={"create_artifact": "ask"})
     runs = [wb.ask(question).wait(10) for question in ("a", "b", "c", "d")]
-    wb.delete_conversation(runs[2])
+    wb.conversation(runs[2]).delete()
     texts = [run.response for run in runs]
     assert [text[:3].upper() for text in texts] == ["YES", "", "", ""]
     waiting = runs[3]
@@ -161,7 +163,7 @@ def test_response_without_an_answer_is_an_empty_text_with_the_reason(workbench: 
     assert pickle.loads(pickle.dumps(texts[1])).reason == texts[1].reason  # noqa: S301 - our own bytes
     assert runs[0].raise_for_status() is runs[0]
     assert waiting.raise_for_status() is waiting
-    with pytest.raises(af.RunFailed, match="The key is invalid"):
+    with pytest.raises(af.errors.RunFailed, match="The key is invalid"):
         runs[1].raise_for_status()
 
 
@@ -182,11 +184,11 @@ def test_missing_artifact_error_names_the_state_of_an_unfinished_run(workbench: 
 def test_invalid_questions_are_errors(workbench: Any) -> None:
     """An empty question, a value that is not text, an unknown conversation."""
     wb = workbench(["unused"])
-    with pytest.raises(af.UsageError, match="question is empty"):
+    with pytest.raises(af.errors.UsageError, match="question is empty"):
         wb.ask(" ")
-    with pytest.raises(af.UsageError, match="question is 7; it must be text"):
+    with pytest.raises(af.errors.UsageError, match="question is 7; it must be text"):
         wb.ask(7)
-    with pytest.raises(af.NotFound, match="no conversation 'conv-x'"):
+    with pytest.raises(af.errors.NotFound, match="no conversation 'conv-x'"):
         wb.ask("q", conversation_id="conv-x")
 
 
@@ -196,14 +198,14 @@ def test_unreadable_sources_are_errors(workbench: Any, tmp_path: Path) -> None:
     good, empty = tmp_path / "good", tmp_path / "empty"
     good.mkdir(), empty.mkdir()
     (good / "rules.md").write_text("# Rules\n\nShoes are taken off in the hall before anyone enters the library.\n")
-    wb.add_sources(good)
-    with pytest.raises(af.UsageError, match="missing"):
-        wb.add_sources(tmp_path / "missing")
-    with pytest.raises(af.UsageError, match="empty"):
-        wb.add_sources(empty)
+    wb.sources.add(good)
+    with pytest.raises(af.errors.UsageError, match="missing"):
+        wb.sources.add(tmp_path / "missing")
+    with pytest.raises(af.errors.UsageError, match="empty"):
+        wb.sources.add(empty)
     (empty / "bad.txt").write_bytes(b"\xff\xfe\xfa not text \x00")
-    with pytest.raises(af.UsageError, match="bad.txt"):
-        wb.add_sources(empty)
+    with pytest.raises(af.errors.UsageError, match="bad.txt"):
+        wb.sources.add(empty)
     answer = wb.ask("When are shoes taken off?").wait().response
     assert "Shoes are taken off in the hall before anyone enters the library." in (answer or "")
 
@@ -218,7 +220,7 @@ def test_registered_tool_is_in_the_prompt_and_runs(workbench: Any) -> None:
 
     model = ScriptedModel([call("add", a="2", b="3"), "Five."])
     wb = workbench(model=model, approvals="approve")
-    wb.register_tool(add)
+    wb.tool(add)
     assert wb.ask("2 + 3?").wait().response == "Five."
     assert "### add" in model.requests[0].messages[0].content
     assert wb.tool_calls_df()["approval"].tolist() == ["policy"]
@@ -248,7 +250,7 @@ def test_decorated_function_becomes_a_tool(workbench: Any) -> None:
     assert wb.ask("Shout.").wait().response == "Done."
     assert "HEY!" in model.requests[-1].messages[-1].content
     assert model.requests[-1].messages[0].content.count("### shout") == 1
-    with pytest.raises(af.UsageError, match="'read_artifact' is built in"):
+    with pytest.raises(af.errors.UsageError, match="'read_artifact' is built in"):
         wb.tool(name="read_artifact")(shout.handler)
 
 
@@ -280,18 +282,17 @@ def test_invalid_limit_names_argument_and_value(workbench: Any, number: Any) -> 
         ("limit", lambda number: wb.conversations(limit=number)),
         ("offset", lambda number: wb.conversations("words", offset=number)),
     ):
-        with pytest.raises(af.UsageError, match=f"^{name} is {number!r}; it must be a whole number from 0"):
+        with pytest.raises(af.errors.UsageError, match=f"^{name} is {number!r}; it must be a whole number from 0"):
             ask(number)
 
 
 def test_large_number_instead_of_an_id_is_a_usage_error(workbench: Any) -> None:
     """The number is not an error of the store."""
     wb = workbench([])
-    with pytest.raises(af.UsageError, match="too large"):
+    with pytest.raises(af.errors.UsageError, match="too large"):
         wb.run(2**70)
-    for ask in (wb.delete_branch, wb.activate_branch, wb.regenerate):
-        with pytest.raises(af.UsageError, match=f"^{2**70} is not a message. Pass its run"):
-            ask(2**70)
+    with pytest.raises(af.errors.UsageError, match="^A int is not a conversation. Pass a run"):
+        wb.conversation(2**70)  # type: ignore[arg-type]
 
 
 def test_client_replays_events_and_reads_texts(workbench: Any) -> None:
@@ -316,7 +317,7 @@ def test_closed_workbench_still_reads_frames(workbench: Any) -> None:
     wb.ask("First?").wait()
     wb.close()
     assert len(wb.runs_df()) == 1
-    with pytest.raises(af.UsageError, match="is closed. Create a new one"):
+    with pytest.raises(af.errors.UsageError, match="is closed. Create a new one"):
         wb.ask("Second?")
 
 

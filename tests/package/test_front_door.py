@@ -1,12 +1,17 @@
 """The front door: its three tables of public names are the same, and type checkers see each name."""
 
 import ast
+import operator
+import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import artifactflow_nb as af
+from artifactflow_nb.notebook.renamed import RENAMED
 
+ROOT = Path(__file__).parents[2]
 SOURCE = ast.parse(Path(af.__file__).read_text(encoding="utf-8"))
 TYPED_API = ast.parse((Path(__file__).parents[1] / "typing" / "api.py").read_text(encoding="utf-8"))
 
@@ -47,7 +52,7 @@ def test_all_is_a_literal_with_every_lazily_loaded_name() -> None:
 
 def test_checkers_and_the_lazy_table_find_each_name_in_the_same_module() -> None:
     assert checker_imports() == LAZY | {
-        name: f"artifactflow_nb.{module.rpartition('.')[0]}" for name, module in SUBMODULES.items()
+        name: f"artifactflow_nb.{module.rpartition('.')[0]}".rstrip(".") for name, module in SUBMODULES.items()
     }
 
 
@@ -63,3 +68,57 @@ def test_typed_api_uses_every_public_name() -> None:
     assert set(af.__all__) - used == set()
     calls = [node for node in ast.walk(TYPED_API) if isinstance(node, ast.Call)]
     assert sum(ast.unparse(call.func) == "assert_type" for call in calls) >= 60
+
+
+MEMBERS = {
+    "af": "AgentConfig Budget DebugMiddleware Decision NoAnswer OfflineModel OpenAIModel Price Reviewer Run "
+    "ScriptedModel Settings ToolCall ToolContext ToolResult Workbench __version__ accept_cassette adapt cassette_df "
+    "compare engine errors extend open_run plots testing tool trust_folder",
+    "wb": "approvals_df artifact_panel artifacts artifacts_df ask chat close columns_df conversation conversations "
+    "created_at data_dir events_df flows forecast graph_config home is_open llm_calls_df messages_df metrics "
+    "metrics_df models panel pending plan_steps_df projects query register_agent register_flow repro run runs "
+    "runs_df settings sources sources_df store timeline tool tool_calls_df tree works_df",
+    "wb.sources": "add check embed refresh search_df",
+    "wb.store": "backup import_run path prune storage_df withdraw",
+}
+"""The front door, by object: whoever adds a name adds it here, or to a smaller object."""
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_front_door_has_these_names_each_with_a_sentence(name: str, tmp_path: Path) -> None:
+    """The first line of a docstring is the sentence that `?` and the reference show."""
+    with af.Workbench(model=af.ScriptedModel([]), data_dir=tmp_path, interactive=False) as wb:
+        owner = operator.attrgetter(name.partition(".")[2])(wb) if "." in name else {"af": af, "wb": wb}[name]
+        public = [each for each in dir(owner) if not each.startswith("_") or each == "__version__"]
+        assert sorted(public) == sorted(MEMBERS[name].split())
+        for member in public:
+            described = getattr(type(owner), member, None) or getattr(owner, member)
+            if callable(described) or isinstance(described, property | ModuleType):
+                assert re.search(r"[.:]$", str(described.__doc__).strip().splitlines()[0]), f"{name}.{member}"
+
+
+def test_renamed_members_lead_to_the_new_ones_with_a_warning(tmp_path: Path) -> None:
+    """Each of them; the table of CHANGELOG.md has them all."""
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    with af.Workbench(model=af.ScriptedModel(["Yes.", "No."]), data_dir=tmp_path, interactive=False) as wb:
+        for old, (new, _) in RENAMED.items():
+            with pytest.warns(DeprecationWarning, match=re.escape(f"wb.{old} is called {new} now.")):
+                assert callable(getattr(wb, old))
+            assert f"`wb.{old}" in changes
+        run = wb.ask("Is it so?").wait(10)
+        with pytest.warns(DeprecationWarning, match="regenerate"):
+            again = wb.regenerate(run).wait(10)  # type: ignore[attr-defined]
+        assert again.response == "No."
+        with pytest.warns(DeprecationWarning, match="delete"):
+            wb.delete_conversation(run)  # type: ignore[attr-defined]
+        assert len(wb.conversations()) == 0
+
+
+@pytest.mark.parametrize(
+    "name", [name for names in ast.literal_eval(assigned("_MOVED")).values() for name in names.split()]
+)
+def test_moved_name_is_the_object_of_its_module(name: str) -> None:
+    [module] = [module for module, names in ast.literal_eval(assigned("_MOVED")).items() if name in names.split()]
+    with pytest.warns(DeprecationWarning, match=rf"af\.{name} is called af\.{module}\.{name} now\."):
+        assert getattr(af, name) is getattr(getattr(af, module), name)
+    assert name not in dir(af)

@@ -137,7 +137,7 @@ def test_imports_point_down(path: Path) -> None:
 FLOW_FOLDERS = tuple(f"flows.{path.parent.name}" for path in PACKAGE.glob("flows/*/spec.py"))
 
 USERS_OF_FLOWS = {
-    "__init__": "offers the class `ExtendableGraph` of the research flow",
+    "engine.__init__": "offers the class `ExtendableGraph` of the research flow",
     "engine.flow_registry": "lists the flows",
     "plugins.projects.research": "asks the research flow for a call of `run_research`",
     "plugins.graphs.state": "stores the to-do list of a graph as a plan, with the ledger of the plan flow",

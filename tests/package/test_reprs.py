@@ -90,7 +90,7 @@ def publish(ctx: af.ToolContext, text: str, times: int = 1, where: list[str] | N
     return text * times
 
 
-class Recorder(af.Middleware):
+class Recorder(af.extend.Middleware):
     """Stores one value of each class that it receives, by the name of the class."""
 
     def __init__(self) -> None:
@@ -127,8 +127,8 @@ def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
         middleware=[recorder := Recorder(), debug := af.DebugMiddleware()],
     )
     with wb:
-        wb.register_tool(publish)
-        added = wb.add_sources(tmp_path / "notes")
+        wb.tool(publish)
+        added = wb.sources.add(tmp_path / "notes")
         done, waits = wb.ask(HOSTILE).wait(10), wb.ask(HOSTILE).wait(10)
         engine = wb._thread.engine
         messages = [wb._thread.call(engine.conversations.message(run.message_id)) for run in (done, waits)]
@@ -159,7 +159,7 @@ def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
             "wb.settings.budget": wb.settings.budget,
             "wb.settings.prices": wb.settings.prices["my-model"],
             "wb.runs()": wb.runs(),
-            "wb.unfinished()": wb.unfinished(),
+            "wb.runs(unfinished=True)": wb.runs(unfinished=True),
             "wb.pending()": wb.pending(),
             "wb.pending()[0]": wb.pending()[0],
             "wb.conversations()": wb.conversations(),
@@ -211,22 +211,24 @@ def example(name: str, values: dict[str, Any]) -> Any:
         "Decision": af.Decision(approved=True, instruction=HOSTILE, params={HOSTILE: HOSTILE}),
         "Budget": af.Budget(tokens=5, usd=0.5, seconds=60, when_spent="ask"),
         "Price": af.Price(input=1, output=2.5, cache_read=0.1),
-        "BaseAgent": af.BaseAgent(af.AgentConfig(HOSTILE, HOSTILE, (HOSTILE,), prompt=HOSTILE)),
-        "ContextManager": af.ContextManager(),
+        "BaseAgent": af.extend.BaseAgent(af.AgentConfig(HOSTILE, HOSTILE, (HOSTILE,), prompt=HOSTILE)),
+        "ContextManager": af.engine.ContextManager(),
         "ConversationManager": values["engine"].conversations,
         "ArtifactManager": values["engine"].artifacts,
         "ExecutionController": values["engine"].controller,
         "ExecutionMetrics": values["run.metrics"],
-        "ExtendableGraph": af.ExtendableGraph(),
+        "ExtendableGraph": af.engine.ExtendableGraph(),
         "NoAnswer": af.NoAnswer(HOSTILE, HOSTILE),
         "OfflineModel": af.OfflineModel(),
         "OpenAIModel": af.OpenAIModel(f"https://user:{password}@host/v1", key, HOSTILE),
         "ScriptedModel": af.ScriptedModel(["Hello."]),
         "DebugMiddleware": values["debug"],
         "Middleware": values["recorder"],
-        "CallError": af.CallError(HOSTILE, HOSTILE, 5.0, partial=HOSTILE, metadata={HOSTILE: HOSTILE}),
+        "CallError": af.extend.CallError(HOSTILE, HOSTILE, 5.0, partial=HOSTILE, metadata={HOSTILE: HOSTILE}),
         **values["recorder"].received,
-        "StreamEvent": af.StreamEvent(af.StreamEventType.ERROR, datetime.now(UTC), 1, "r", data={"message": HOSTILE}),
+        "StreamEvent": af.engine.StreamEvent(
+            af.engine.StreamEventType.ERROR, datetime.now(UTC), 1, "r", data={"message": HOSTILE}
+        ),
     }[name]
 
 
@@ -246,7 +248,7 @@ def test_every_public_class_has_a_safe_display(values: dict[str, Any]) -> None:
 
 def test_model_error_keeps_partial_text() -> None:
     """The text of a model before its failure is an attribute of the error."""
-    error = af.ModelUnavailable("The connection broke.", partial="It is forty")
+    error = af.errors.ModelUnavailable("The connection broke.", partial="It is forty")
     assert (str(error), error.partial) == ("The connection broke.", "It is forty")
 
 
@@ -277,7 +279,7 @@ def test_workbench_card_lists_settings_and_runs(values: dict[str, Any]) -> None:
 def test_workbench_card_names_the_approval_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A verdict for each tool, a function and a policy object are described."""
 
-    def by_size(_request: af.ApprovalRequest) -> str:
+    def by_size(_request: af.extend.ApprovalRequest) -> str:
         return "approve"
 
     for approvals, stand_in, description in [
@@ -329,8 +331,8 @@ def test_tool_shows_its_signature_and_permission() -> None:
     assert "depends on the call" in repr(af.tool(permission=rule)(publish.handler))
 
 
-async def rule(_ctx: af.ToolContext, _args: Any) -> af.ToolPermission:
-    return af.ToolPermission.AUTO
+async def rule(_ctx: af.ToolContext, _args: Any) -> af.extend.ToolPermission:
+    return af.extend.ToolPermission.AUTO
 
 
 def test_value_within_a_list_is_one_line(values: dict[str, Any]) -> None:

@@ -28,13 +28,13 @@ def deaf(event):
 turns = [
     report(), "Written.",
     call("broken") + call("slow") + call("nothing"), "Told.",
-    delegate("search_agent", "look"), af.ModelRejected("no such model"), "Not found.",
-    af.ModelUnavailable("The stream broke.", partial="Half an ans"),
+    delegate("search_agent", "look"), af.errors.ModelRejected("no such model"), "Not found.",
+    af.errors.ModelUnavailable("The stream broke.", partial="Half an ans"),
     report("again", "other"), "Denied.",
 ]
 wb = af.Workbench(model=af.ScriptedModel(turns), approvals={"create_artifact": "ask"}, interactive=False)
 for entry in (broken, slow):
-    wb.register_tool(entry)
+    wb.tool(entry)
 wb.ask("Write.").wait().approve().wait()
 run = wb.ask("Use tools.")
 wb._thread.call(wb._thread.engine.controller.subscribe(run.run_id, deaf))
@@ -42,7 +42,7 @@ run.wait()
 wb.ask("Delegate.").wait()
 wb.ask("Fail.").wait()
 wb.ask("Write again.").wait().deny("No.").wait()
-with suppress(af.ArtifactFlowError):
+with suppress(af.errors.ArtifactFlowError):
     run.approve("req-x")
 wb.close()
 

@@ -41,7 +41,7 @@ def test_every_run_ends_within_its_rounds(
             tool_protocol=protocol,
         ) as wb,
     ):
-        wb.add_sources(write_corpus(tmp_path))
+        wb.sources.add(write_corpus(tmp_path))
         results = evaluate(wb, questions()[:10])
     with capsys.disabled():
         print(f"\n{protocol}\n{to_markdown(summarize(results))}")

@@ -83,7 +83,7 @@ def with_tools(wb: af.Workbench) -> None:
         await asyncio.sleep(0.005)
         return word
 
-    wb.register_tool(look, agent="lead_agent")
+    wb.tool(look, agent="lead_agent")
 
 
 def workbench(folder: Path, seed: int, flow: str) -> af.Workbench:

@@ -56,7 +56,7 @@ def test_every_turn_and_call_is_a_row(cassette: Path) -> None:
 def test_empty_cassette_has_the_same_types(cassette: Path, tmp_path: Path) -> None:
     """Types follow from the declaration, not from the rows."""
     with open_scene(tmp_path, model=ScriptedModel([]), record=tmp_path / "c.jsonl") as wb:
-        with pytest.raises(af.UsageError):
+        with pytest.raises(af.errors.UsageError):
             wb.ask("")
         run = wb.ask("What?").wait(WAIT_S)
         assert run.status == "failed"
@@ -71,5 +71,5 @@ def test_columns_are_chosen_by_name_or_group(cassette: Path) -> None:
     frame = af.cassette_df(cassette, columns=["tokens", "name"])
     ids = ["run_number", "run_id", "path", "step", "attempt", "position"]
     assert list(frame.columns) == [*ids, "name", "input_tokens", "output_tokens"]
-    with pytest.raises(af.UsageError, match="The frame cassette has no column or group 'price'"):
+    with pytest.raises(af.errors.UsageError, match="The frame cassette has no column or group 'price'"):
         af.cassette_df(cassette, columns="price")

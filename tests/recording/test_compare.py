@@ -339,11 +339,11 @@ def test_waiting_run_is_compared_up_to_its_last_step(open_workbench: Any) -> Non
 
 def test_invalid_run_or_step_is_refused_with_advice(open_workbench: Any) -> None:
     run = ask(open_workbench(["Yes."]))
-    with pytest.raises(af.UsageError, match=r"run_b is 'run-1'; pass a run: wb\.run\(run_id\)"):
+    with pytest.raises(af.errors.UsageError, match=r"run_b is 'run-1'; pass a run: wb\.run\(run_id\)"):
         af.compare(run, "run-1")
     comparison = af.compare(run, run)
     assert comparison.is_same
-    with pytest.raises(af.NotFound, match="a has no step 7"):
+    with pytest.raises(af.errors.NotFound, match="a has no step 7"):
         comparison.step(7)
-    with pytest.raises(af.UsageError, match="Pass the number of a step"):
+    with pytest.raises(af.errors.UsageError, match="Pass the number of a step"):
         comparison.step()

@@ -96,7 +96,7 @@ def test_changed_source_has_another_hash(tmp_path: Path) -> None:
         (notes / "one.md").write_text("# One\n\nThe hall.\n")
         (notes / "two.md").write_text(f"# Two\n\n{text}\n")
         with open_workbench(tmp_path / name, "One.", "Two.") as wb:
-            wb.add_sources(notes)
+            wb.sources.add(notes)
             found.append(wb.ask("Who?").wait(20).manifest["sources"])
             if name == "b":
                 (notes / "two.md").write_text("# Two\n\nHats.\n")
@@ -176,7 +176,7 @@ def test_manifest_takes_less_than_0_2_ms(tmp_path: Path) -> None:
 def test_concurrent_runs_have_separate_manifests(tmp_path: Path) -> None:
     """Each manifest has the model of its own run."""
 
-    async def ask(engine: af.Engine, model: str) -> str:
+    async def ask(engine: af.engine.Engine, model: str) -> str:
         run = await engine.controller.begin("Who?", model=model)
         return str(run.run_id)
 

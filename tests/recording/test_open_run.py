@@ -142,7 +142,7 @@ def test_plan_is_in_the_sealed_run(tmp_path: Path) -> None:
     found = open_run(path)
     pd.testing.assert_frame_equal(found.plan_steps_df(), expected)
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "two", interactive=False) as wb:
-        imported = wb.import_run(path)
+        imported = wb.store.import_run(path)
         pd.testing.assert_frame_equal(wb.plan_steps_df(imported), expected)
         assert [step.path for step in imported.steps] == steps
 
@@ -161,7 +161,7 @@ def test_artifacts_of_a_sealed_run_can_be_read_and_not_written(run: SealedRun, t
     assert list(artifact.versions) == [1, 2]
     assert "+Read local:notes" in repr(artifact.diff())
     assert artifact.to_markdown(tmp_path / "out.md").read_text(encoding="utf-8") == artifact.content
-    with pytest.raises(UsageError, match=r"cannot be changed.*wb\.import_run"):
+    with pytest.raises(UsageError, match=r"cannot be changed.*wb\.store\.import_run"):
         artifact.edit("Mine.")
 
 
@@ -270,7 +270,7 @@ def test_imported_run_can_be_continued(samples: SampleStore, file: Path, tmp_pat
     """The other workbench has its frames, answer and artifacts, and can ask a follow-up."""
     with open_workbench(tmp_path / "mine") as wb:
         wb.ask("Ask: mine").wait()
-        assert wb.import_run(file).run_id == samples.second
+        assert wb.store.import_run(file).run_id == samples.second
     with open_workbench(tmp_path / "mine") as wb:
         assert list(wb.runs_df()["question"]) == ["Ask: mine", "Ask: one", "Ask: two"]
         run = wb.run(samples.second)

@@ -55,11 +55,11 @@ def test_playback_needs_no_network_no_key_and_no_sources(tmp_path: Path, monkeyp
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
     with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(["Yes."])) as wb:
-        wb.add_sources(tmp_path / "notes")
+        wb.sources.add(tmp_path / "notes")
         wb.ask("Is it?").wait(WAIT_S)
     monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("The replay used the network."))
     with open_scene(tmp_path, replay=tmp_path / "c.jsonl") as wb:
-        assert wb.add_sources(tmp_path / "missing").sources == ()
+        assert wb.sources.add(tmp_path / "missing").sources == ()
         assert wb.ask("Is it?").wait(WAIT_S).response == "Yes."
 
 
@@ -233,7 +233,7 @@ def test_delegation_is_forked_within_its_job(tmp_path: Path) -> None:
         fork = run.fork(number, prompt="plums").wait(WAIT_S)
         assert (fork.status, fork.question) == ("completed", "Fruit?")
         assert any("plums" in step.outcome for step in fork.steps if step.name == "look")
-        with pytest.raises(af.UsageError, match="There is no model 'other'"):
+        with pytest.raises(af.errors.UsageError, match="There is no model 'other'"):
             run.fork(number, model="other")
 
 

@@ -94,9 +94,9 @@ def test_branches_and_repeated_questions_find_their_recordings(tmp_path: Path) -
     def tour(wb: af.Workbench) -> list[Any]:
         first = wb.ask("What?").wait(20)
         again = wb.ask("What?").wait(20)
-        sibling = wb.regenerate(first).wait(20)
+        sibling = wb.conversation(first).regenerate().wait(20)
         later = wb.ask("And?", conversation_id=first.conversation_id).wait(20)
-        other = wb.edit(later, "Or?").wait(20)
+        other = wb.conversation(later).edit("Or?").wait(20)
         return [run.response for run in (first, again, sibling, later, other)]
 
     with open_workbench(
@@ -172,16 +172,16 @@ def test_second_replay_into_one_store_is_refused_with_advice(tmp_path: Path) -> 
         wb.ask("Sure?").wait(20)
     with (
         af.Workbench(replay=cassette, data_dir=tmp_path / "data", interactive=False) as wb,
-        pytest.raises(af.Conflict, match="Remove data_dir"),
+        pytest.raises(af.errors.Conflict, match="Remove data_dir"),
     ):
         wb.ask("Sure?")
 
 
 def test_contradictory_cassette_settings_are_refused_with_advice(tmp_path: Path) -> None:
     """Two cassettes are passed, or a mode without one."""
-    with pytest.raises(af.UsageError, match="pass one of them"):
+    with pytest.raises(af.errors.UsageError, match="pass one of them"):
         af.Workbench(record=tmp_path / "a.jsonl", replay=tmp_path / "b.jsonl")
-    with pytest.raises(af.UsageError, match="there is no cassette"):
+    with pytest.raises(af.errors.UsageError, match="there is no cassette"):
         af.Workbench(mode="replay")
-    with pytest.raises(af.UsageError, match="one of 'live', 'record', 'replay', 'auto'"):
+    with pytest.raises(af.errors.UsageError, match="one of 'live', 'record', 'replay', 'auto'"):
         af.Workbench(replay=tmp_path / "a.jsonl", mode="rewind")

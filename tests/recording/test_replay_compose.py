@@ -71,7 +71,7 @@ def test_sealed_run_of_a_project_is_opened_verified_and_imported(tmp_path: Path)
     sealed = af.open_run(tmp_path / "run.afrun")
     assert sealed.verify().differences == ()
     with open_scene(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
-        wb.import_run(tmp_path / "run.afrun")
+        wb.store.import_run(tmp_path / "run.afrun")
         project = wb.projects.start("Essay")
         assert [block.path for block in project.blocks] == ["Goal", "Text", "More", "End"]
         assert project["Text"].content == "Text: X was a letter."

@@ -175,7 +175,7 @@ def test_recording_of_a_waiting_run_is_replayed(tmp_path: Path) -> None:
         assert_same(rows(wb), recorded)
     with open_scene(tmp_path, replay=cassette, **setup) as wb:
         run = wb.ask("What?").wait(WAIT_S)
-        with pytest.raises(af.CassetteMiss, match="recorded: nothing was decided, now: approved"):
+        with pytest.raises(af.errors.CassetteMiss, match="recorded: nothing was decided, now: approved"):
             run.approve()
     with open_scene(tmp_path, model=ScriptedModel(script), replay=cassette, mode="auto", **setup) as wb:
         assert wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S).response == "Done."
@@ -303,7 +303,9 @@ def test_changed_edit_is_a_miss_with_the_difference(tmp_path: Path) -> None:
     with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(writes_note)) as wb:
         edited(wb, "By hand.")
     with open_scene(tmp_path, replay=tmp_path / "c.jsonl") as wb:
-        with pytest.raises(af.CassetteMiss, match=r"'note' was edited.*\n(?s:.*)-By hand\.\n\+By another hand\."):
+        with pytest.raises(
+            af.errors.CassetteMiss, match=r"'note' was edited.*\n(?s:.*)-By hand\.\n\+By another hand\."
+        ):
             edited(wb, "By another hand.")
         assert wb.artifacts_df()["version"].tolist() == [1]
     with open_scene(tmp_path, replay=tmp_path / "c.jsonl") as wb:

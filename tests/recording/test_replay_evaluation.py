@@ -63,7 +63,7 @@ def test_sealed_run_with_persona_skill_and_grades_is_verified_and_imported(tmp_p
     assert sealed.verify().differences == ()
     pd.testing.assert_frame_equal(sealed.projects.evaluations_df(), expected)
     with open_scene(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
-        wb.import_run(tmp_path / "run.afrun")
+        wb.store.import_run(tmp_path / "run.afrun")
         project = wb.projects.start("Essay")
         assert [block.path for block in project.blocks] == ["Part", "Part / Text"]
         assert [skill.name for skill in project.skills] == ["brief"]

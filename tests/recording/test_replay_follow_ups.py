@@ -35,8 +35,8 @@ def talk(stage: Stage) -> list[Any]:
     wb = stage.wb
     first = stage.ask("One?", flow="mine").wait()
     second = stage.ask("Two?", flow="mine", conversation_id=first.conversation_id).wait()
-    again = wb.regenerate(second).wait()
-    edited = wb.edit(first, "Uno?").wait()
+    again = wb.conversation(second).regenerate().wait()
+    edited = wb.conversation(first).edit("Uno?").wait()
     where = {"conversation_id": first.conversation_id, "parent_message_id": edited.message_id}
     other = stage.ask("Two?", flow="mine", **where).wait()
     stage.runs += [again, edited]

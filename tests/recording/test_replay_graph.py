@@ -588,6 +588,6 @@ def test_played_graph_does_not_continue_in_another_workbench(tmp_path: Path) -> 
         run_id = wb.ask("Ask.", flow="mine").wait().run_id
     with (
         open_scene(tmp_path, data_dir=data, setup=setup) as wb,
-        pytest.raises(af.UsageError, match="was played from a cassette by another workbench"),
+        pytest.raises(af.errors.UsageError, match="was played from a cassette by another workbench"),
     ):
         wb.run(run_id).approve()

@@ -166,7 +166,7 @@ def with_odd_tools(wb: af.Workbench) -> None:
     @wb.tool(uses_store_only=True)
     async def note(ctx: ToolContext, text: str) -> str:
         """Keep a note as an artifact."""
-        await ctx.service(af.ArtifactManager).create_artifact(ctx.conversation_id, "note", content=text)
+        await ctx.service(af.engine.ArtifactManager).create_artifact(ctx.conversation_id, "note", content=text)
         return "kept"
 
 

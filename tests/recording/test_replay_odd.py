@@ -42,9 +42,9 @@ def test_later_branch_is_verified(tmp_path: Path, origin: str) -> None:
     ) as wb:
         run = wb.ask("Q").wait(WAIT_S)
         if origin == "regenerate":
-            run = wb.regenerate(run)
+            run = wb.conversation(run).regenerate()
         elif origin == "edit":
-            run = wb.edit(run, "Q2")
+            run = wb.conversation(run).edit("Q2")
         elif origin == "fork":
             run = run.fork(1)
         elif origin == "fork of a fork":
@@ -151,7 +151,7 @@ def test_miss_of_a_long_question_is_fast(tmp_path: Path) -> None:
         wb.ask(long).wait(WAIT_S)
     with open_scene(tmp_path, replay=tmp_path / "c.jsonl") as wb:
         started = time.monotonic()
-        with pytest.raises(af.CassetteMiss):
+        with pytest.raises(af.errors.CassetteMiss):
             wb.ask(other)
         assert time.monotonic() - started < 2
 

@@ -174,7 +174,7 @@ def test_sealed_plan_is_verified_and_imported(tmp_path: Path) -> None:
         found = run.verify(tools=tools)
     assert (found.is_same, found.differences, found.prompts) == (True, (), ())
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "other") as other:
-        other.import_run(sealed)
+        other.store.import_run(sealed)
         assert rows(other)["plan_jobs"] == recorded["plan_jobs"]
         assert len(recorded["plan_jobs"]) == 8
 

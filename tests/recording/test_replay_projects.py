@@ -86,7 +86,7 @@ def test_sealed_run_of_an_edited_project_is_verified_and_imported(tmp_path: Path
     opened = af.open_run(path)
     assert opened.verify().is_same, opened.replay().differences
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "b") as wb:
-        wb.import_run(path)
+        wb.store.import_run(path)
         there = wb.projects.start("报告")
         assert [
             (block.path, block.status, block.stale_because, block.content, block.version) for block in there.blocks
@@ -103,7 +103,7 @@ def test_masking_a_text_makes_no_block_stale(tmp_path: Path) -> None:
         project.add("B", "So.", depends_on=["A"])
         path = wb.ask("And?", **ask_options(project)).wait(WAIT_S).seal(tmp_path / "run.zip")
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "b") as wb:
-        wb.import_run(path)
+        wb.store.import_run(path)
         assert key not in wb.projects.start("p")["A"].content
         assert not wb.projects.start("p").stale
 

@@ -28,7 +28,7 @@ def with_look(wb: af.Workbench) -> None:
         """Look a word up."""
         return f"{word} stands in the book"
 
-    wb.register_tool(af.tool(permission="confirm")(look), agent="lead_agent")
+    wb.tool(af.tool(permission="confirm")(look), agent="lead_agent")
 
 
 def ask_for_research(stage: Stage) -> tuple[Project, af.Run]:
@@ -130,7 +130,7 @@ def test_sealed_run_is_verified_and_imported_with_its_subruns(tmp_path: Path) ->
     for name in ("run", "subrun"):
         assert af.open_run(tmp_path / f"{name}.afrun").verify().differences == ()
     with open_scene(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
-        wb.import_run(tmp_path / "run.afrun")
+        wb.store.import_run(tmp_path / "run.afrun")
         assert wb.projects.start("Essay")["What is X?"].content == REPORT
         assert set(wb.runs_df()["run_id"]) == {run.run_id, subrun_id}
 
@@ -178,7 +178,7 @@ def test_subrun_of_a_killed_process_is_continued(tmp_path: Path, agent_name: str
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     model = ScriptedModel(turns(research(), "Done.", lead=FOUND))
     with af.Workbench(data_dir=tmp_path / "data", model=model, interactive=False) as wb:
-        [run] = wb.unfinished()
+        [run] = wb.runs(unfinished=True)
         assert run.resume().wait(WAIT_S).status == "completed"
         assert wb.projects.start("Essay")["What is X?"].content == REPORT
         frame = wb.runs_df()

@@ -27,7 +27,7 @@ def with_tools(wb: af.Workbench) -> None:
     @af.tool()
     async def fail(_ctx: af.ToolContext) -> str:
         """Fail with half a pair."""
-        raise af.ToolError(f"No {HALF}")
+        raise af.errors.ToolError(f"No {HALF}")
 
     @af.tool(permission="confirm", preview=lambda _ctx, _args: f"Preview {HALF}")
     async def confirm(_ctx: af.ToolContext, word: str = "") -> str:
@@ -35,7 +35,7 @@ def with_tools(wb: af.Workbench) -> None:
         return f"confirmed {word}"
 
     for entry in (odd, fail, confirm):
-        wb.register_tool(entry)
+        wb.tool(entry)
 
 
 def with_odd_agent(wb: af.Workbench) -> None:
@@ -93,7 +93,7 @@ def test_file_names_that_are_not_utf8_replay_as_recorded(tmp_path: Path) -> None
 
     def scene(stage: Stage) -> None:
         if not stage.is_played:
-            stage.wb.add_sources(folder)
+            stage.wb.sources.add(folder)
         assert stage.ask("Why do cats purr?").wait(WAIT_S).status == "completed"
 
     play_both(tmp_path, scene, [call("web_search", query="cats purr"), "Done."])

@@ -101,7 +101,7 @@ def test_report_has_runs_of_this_workbench_or_all(tmp_path: Path) -> None:
         assert states(wb.repro(all=True)) == ["recorded", "live"]
         assert wb.repro(all=True).advice.startswith(f"1 of 2 runs is recorded. {third.run_id} is live:")
         assert [run.run_id for run in wb.repro().runs] == [third.run_id]
-        wb.delete_conversation(third)
+        wb.conversation(third).delete()
         assert wb.repro().runs == ()
 
 

@@ -233,7 +233,7 @@ def test_unusable_setting_is_refused_in_cassettes_and_sealed_files(
     file = forged(tmp_path / "x.afrun", samples, lambda rows: with_json(rows, "runs", "settings_json", settings))
     with af.Workbench(model=ScriptedModel([]), interactive=False, data_dir=tmp_path / "mine") as wb:
         before = contents(wb._store)
-        for use in (af.open_run, wb.import_run):
+        for use in (af.open_run, wb.store.import_run):
             with pytest.raises(CassetteError, match=rf"x\.afrun cannot be used: .*: runs .*: {problem}"):
                 use(file)
         assert contents(wb._store) == before

@@ -229,7 +229,7 @@ def test_run_with_any_texts_and_values_can_be_sealed_and_opened(
     calls = [ToolCall("give", {"value": value, "deep": nested(depth)})]
     model = ScriptedModel([calls, answer], chunk_chars=100_000)
     with af.Workbench(model=model, data_dir=folder / "data", tool_protocol="native", interactive=False) as wb:
-        wb.register_tool(give)
+        wb.tool(give)
         run = wb.ask(f"Why? {question}").wait(60)
         path = folder / "run.afrun"
         run.seal(path)
@@ -246,7 +246,7 @@ def test_failed_and_cancelled_runs_can_be_sealed_and_opened(tmp_path: Path, work
         return "asked"
 
     wb = workbench(["", ValueError("no"), [ToolCall("ask_first", {})]], tool_protocol="native", interactive=False)
-    wb.register_tool(ask_first)
+    wb.tool(ask_first)
     runs = [wb.ask(f"Number {number}?").wait() for number in range(3)]
     runs[2].cancel().wait()
     for number, run in enumerate(runs):

@@ -78,8 +78,8 @@ def fail(ctx: af.ToolContext, api_key: str, password: str, note: str) -> str:
 
 
 def with_tools(wb: af.Workbench) -> None:
-    wb.register_tool(look, agent="search_agent")
-    wb.register_tool(fail, agent="lead_agent")
+    wb.tool(look, agent="search_agent")
+    wb.tool(fail, agent="lead_agent")
 
 
 def run_with_secrets(wb: af.Workbench) -> af.Run:

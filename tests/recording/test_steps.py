@@ -37,12 +37,12 @@ def test_steps_are_numbered_in_order(rows: RunRows) -> None:
 
 def test_unknown_step_lists_known_steps(rows: RunRows) -> None:
     for number in (0, 14, True):
-        with pytest.raises(af.UsageError, match=r"1: lead_agent asked scripted"):
+        with pytest.raises(af.errors.UsageError, match=r"1: lead_agent asked scripted"):
             change_of(rows, number)
 
 
 def test_change_that_does_not_fit_the_step_is_refused(rows: RunRows) -> None:
-    with pytest.raises(af.UsageError, match="tool_result changes a tool step, and step 1 is not one"):
+    with pytest.raises(af.errors.UsageError, match="tool_result changes a tool step, and step 1 is not one"):
         change_of(rows, 1, tool_result="x")
     assert change_of(rows, 11, decision=False).decision == {
         "approved": False,

@@ -156,7 +156,10 @@ def test_missing_agent_is_named(tmp_path: Path) -> None:
     with open_workbench(tmp_path, model=model, prompts=prompts, record=tmp_path / "c.jsonl") as wb:
         wb.register_agent(af.AgentConfig("counter", "Counts."))
         path = wb.ask("How many?").wait(20).seal(tmp_path / "run.afrun")
-    with af.open_run(path) as run, pytest.raises(af.UsageError, match=r"'counter', which is not built in. Pass agents"):
+    with (
+        af.open_run(path) as run,
+        pytest.raises(af.errors.UsageError, match=r"'counter', which is not built in. Pass agents"),
+    ):
         run.verify()
 
 

@@ -492,10 +492,10 @@ def test_runs_search_the_sources_that_the_store_holds(serve: Serve, tmp_path: Pa
         (tmp_path / name).mkdir()
         (tmp_path / name / "page.md").write_text(f"# {name}\n\nTerns nest on the roof.\n", encoding="utf-8")
     with Workbench(data_dir=tmp_path / "data", interactive=False) as wb:
-        wb.add_sources(tmp_path / "notes")
+        wb.sources.add(tmp_path / "notes")
         client = serve(["One.", "Two."])
         first = finished(client, "Where do terns nest?")
-        wb.add_sources(tmp_path / "rules")
+        wb.sources.add(tmp_path / "rules")
         second = finished(client, "And the rules?")
         assert wb.run(first["run_id"]).settings["sources"] == ["notes/"]
         assert wb.run(second["run_id"]).settings["sources"] == ["notes/", "rules/"]

@@ -108,7 +108,7 @@ def wb(tmp_path: Path) -> af.Workbench:
         approvals="approve",
         interactive=False,
     ) as workbench:
-        workbench.add_sources(tmp_path / "notes")
+        workbench.sources.add(tmp_path / "notes")
         yield workbench
 
 

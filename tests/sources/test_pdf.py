@@ -441,7 +441,7 @@ def test_processes_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
 
             threading.Thread(target=kill).start()
             wb = af.Workbench(model=af.OfflineModel(), data_dir={str(tmp_path / "data")!r})
-            wb.add_sources({str(tmp_path / "birds")!r})
+            wb.sources.add({str(tmp_path / "birds")!r})
         """),
         encoding="utf-8",
     )
@@ -463,7 +463,7 @@ def test_interrupted_cell_leaves_no_process(tmp_path: Path) -> None:
         client.execute_interactive(
             "import artifactflow_nb as af; wb = af.Workbench(model=af.OfflineModel())", timeout=60
         )
-        client.execute("wb.add_sources('birds')")
+        client.execute("wb.sources.add('birds')")
         pid = manager.provisioner.pid
         while not (pids := children(pid)):
             time.sleep(0.02)
@@ -477,7 +477,7 @@ def test_interrupted_cell_leaves_no_process(tmp_path: Path) -> None:
         assert pids
         outputs: list[str] = []
         client.execute_interactive(
-            "print(len(wb.add_sources('birds').sources))",
+            "print(len(wb.sources.add('birds').sources))",
             timeout=120,
             output_hook=lambda message: outputs.append(str(message["content"].get("text", ""))),
         )

@@ -170,7 +170,7 @@ def test_libraries_do_not_write_into_cells(tmp_path: Path):
     (tmp_path / "notes" / "broken.pdf").write_bytes(b"%PDF-1.4\n" + pdf("Fares rose.")[40:])
     (tmp_path / "notes" / "odd.html").write_text("<html><body><p></html>", encoding="utf-8")
     (tmp_path / "notes" / "a.md").write_text("# A\n\nText.", encoding="utf-8")
-    script = "import artifactflow_nb as af; print(af.Workbench(model=af.OfflineModel()).add_sources('notes').skipped)"
+    script = "import artifactflow_nb as af; print(af.Workbench(model=af.OfflineModel()).sources.add('notes').skipped)"
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert "odd.html" in done.stdout

@@ -89,11 +89,11 @@ async def test_edit_is_stored_completely_or_not_at_all(open_engine: OpenEngine) 
 
     def fails(tree: BlockTree) -> Any:
         yield write_block(tree, "a", "2", "user")[0]
-        raise af.UsageError("half-way")
+        raise af.errors.UsageError("half-way")
 
-    with pytest.raises(af.UsageError, match="half-way"):
+    with pytest.raises(af.errors.UsageError, match="half-way"):
         await engine.service(ProjectStore).change(BY, fails)
-    with pytest.raises(af.UsageError, match="'project' is an artifact that is not a block"):
+    with pytest.raises(af.errors.UsageError, match="'project' is an artifact that is not a block"):
         await engine.service(ProjectStore).change(
             BY, lambda tree: [write_block(tree, "a", "2", "user")[0], _called(tree, PROJECT_ID)]
         )
@@ -124,7 +124,7 @@ async def test_project_is_created_once(open_engine: OpenEngine) -> None:
     tree = await tree_of(engine)
     assert (tree.phases, tree["b"].depends_on) == (("one",), ("a",))
     for name in ("", " ", "x" * 81, None):
-        with pytest.raises(af.UsageError, match="A project cannot be called"):
+        with pytest.raises(af.errors.UsageError, match="A project cannot be called"):
             await engine.service(ProjectStore).create(name, mine, USER)  # type: ignore[arg-type]
 
 
@@ -152,9 +152,9 @@ async def test_renaming_a_block_as_an_artifact_checks_the_name(open_engine: Open
     for name in ("A", "B"):
         await add(engine, BY, new(name))
     await engine.artifacts.rename(BY, "a", "C")
-    with pytest.raises(af.UsageError, match="already a block 'b' at the top level"):
+    with pytest.raises(af.errors.UsageError, match="already a block 'b' at the top level"):
         await engine.artifacts.rename(BY, "a", "b")
-    with pytest.raises(af.UsageError, match="A block cannot be called 'x/y'"):
+    with pytest.raises(af.errors.UsageError, match="A block cannot be called 'x/y'"):
         await engine.artifacts.rename(BY, "a", "x/y")
     assert await kinds(engine, "a") == ["create", "rename"]
 
@@ -167,7 +167,7 @@ async def test_deleted_blocks_are_not_listed_as_artifacts(open_engine: OpenEngin
     listed = await engine.artifacts.list_artifacts(CONVERSATION, message_id=None)
     assert [artifact.artifact_id for artifact in listed] == [PROJECT_ID]
     assert list(await engine.artifacts.histories(CONVERSATION, message_id=None)) == [PROJECT_ID]
-    with pytest.raises(af.NotFound, match="no artifact 'a' on this branch. It has: project"):
+    with pytest.raises(af.errors.NotFound, match="no artifact 'a' on this branch. It has: project"):
         await engine.artifacts.read(CONVERSATION, "a", message_id=None)
     assert (await engine.artifacts.read(CONVERSATION, "a", 1, message_id=None)).content == "1"
     await engine.artifacts.restore(BY, "a", 1)
@@ -253,7 +253,7 @@ async def test_two_edits_cannot_create_a_dependency_cycle(open_engine: OpenEngin
         engines[1].service(ProjectStore).change(BY, lambda tree: configure_block(tree, "b", {"depends_on": ["A"]})),
         return_exceptions=True,
     )
-    messages = [str(outcome) for outcome in outcomes if isinstance(outcome, af.UsageError)]
+    messages = [str(outcome) for outcome in outcomes if isinstance(outcome, af.errors.UsageError)]
     assert len(messages) == 1
     assert "-> " in messages[0]
     _ = (await tree_of(engines[0])).topological_order
@@ -309,9 +309,9 @@ async def test_damaged_or_missing_project_is_an_error(open_engine: OpenEngine) -
             (CONVERSATION, PROJECT_MEDIA_TYPE),
         )
     )
-    with pytest.raises(af.UsageError, match="artifact 'project' is no longer a project"):
+    with pytest.raises(af.errors.UsageError, match="artifact 'project' is no longer a project"):
         await tree_of(engine)
     assert await engine.database.read(list_projects) == ["q"]
     other = await engine.conversations.start_conversation("Talk")
-    with pytest.raises(af.NotFound, match=r"belongs to no project. Create one with wb.projects.start\(name\)"):
+    with pytest.raises(af.errors.NotFound, match=r"belongs to no project. Create one with wb.projects.start\(name\)"):
         await engine.service(ProjectStore).tree(other, None)

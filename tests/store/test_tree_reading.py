@@ -26,7 +26,7 @@ def read(path: Path, conversation_id: str) -> tuple[TreeEntry, ...]:
 
 @pytest.fixture
 def workbench(tmp_path: Path) -> Iterator[af.Workbench]:
-    turns = [report("Base."), "Written.", "Second.", "Again.", af.ModelRejected("no such model")]
+    turns = [report("Base."), "Written.", "Second.", "Again.", af.errors.ModelRejected("no such model")]
     with af.Workbench(
         model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals={"create_artifact": "ask"}
     ) as wb:
@@ -76,7 +76,7 @@ def test_figures_equal_those_of_the_frames(workbench: af.Workbench) -> None:
     first.approve()
     first.wait(10)
     workbench.ask("Second?", conversation_id=first.conversation_id).wait(10)
-    workbench.regenerate(first).wait(10)
+    workbench.conversation(first).regenerate().wait(10)
     workbench.ask("Fails.", conversation_id=first.conversation_id).wait(10)
     entries = read(workbench.data_dir / STORE_FILE, first.conversation_id)
     frame = workbench.runs_df(columns="all").set_index("message_id")

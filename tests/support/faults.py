@@ -132,7 +132,7 @@ def copied(root: Path, name: str) -> Path:
 def workbench(folder: Path, *turns: str, **options: Any) -> af.Workbench:
     write_notes(folder)
     wb = af.Workbench(model=ScriptedModel(turns), data_dir=folder, interactive=False, **options)
-    wb.add_sources(folder / "notes.md")
+    wb.sources.add(folder / "notes.md")
     return wb
 
 

@@ -174,7 +174,7 @@ def with_look(wb: af.Workbench, **options: Any) -> None:
 
     entry = af.tool(**options)(look)
     for agent in ("search_agent", "crawl_agent", "lead_agent"):
-        wb.register_tool(entry, agent=agent)
+        wb.tool(entry, agent=agent)
 
 
 def with_confirmed_look(wb: af.Workbench) -> None:

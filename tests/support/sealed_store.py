@@ -47,11 +47,11 @@ def make(folder: Path) -> tuple[str, str, str]:
     notes.mkdir(parents=True)
     (notes / "letters.md").write_text(LETTERS, encoding="utf-8")
     with open_workbench(folder / "data") as wb:
-        wb.add_sources(notes)
+        wb.sources.add(notes)
         first = wb.ask("Ask: one").wait()
         first.approve(note="Go on.", scope="conversation").wait()
         second = wb.ask("Ask: two", conversation_id=first.conversation_id).wait()
-        sibling = wb.edit(second, "Ask: three").wait()
+        sibling = wb.conversation(second).edit("Ask: three").wait()
         sibling.artifacts["rAskthree"].edit("By hand.")
         wb.ask("Ask: elsewhere").wait().deny("No.").wait()
         assert [run.status for run in (first, second, sibling)] == ["completed"] * 3

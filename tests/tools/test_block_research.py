@@ -190,7 +190,7 @@ def test_report_that_needs_review_is_a_draft() -> None:
 def test_deleted_block_gets_no_report() -> None:
     """The error names the block."""
     tree = add(EMPTY, "Facts")
-    with pytest.raises(af.UsageError, match="'Facts' was deleted during the research"):
+    with pytest.raises(af.errors.UsageError, match="'Facts' was deleted during the research"):
         found(applied(tree, delete_block(tree, "facts")), "facts")
 
 
@@ -232,7 +232,7 @@ REFUSED: dict[str, BlockEdit] = {
 @pytest.mark.parametrize("edit", REFUSED.values(), ids=REFUSED)
 def test_ungrounded_edits_are_rejected(edit: BlockEdit) -> None:
     """The error names the block, and the ways to make the edit valid."""
-    with pytest.raises(af.UsageError, match=r"it is not based on research\. Call run_research with field_name="):
+    with pytest.raises(af.errors.UsageError, match=r"it is not based on research\. Call run_research with field_name="):
         agreed(facts(), edit)
 
 
@@ -240,7 +240,7 @@ def test_error_has_the_path_of_a_block_in_a_group() -> None:
     """The field name in the error is the one to pass in a call."""
     tree = add(EMPTY, "Part", is_group=True)
     tree = applied(tree, add_block(tree, NewBlock("Facts", BlockPosition("", "part"), {})))
-    with pytest.raises(af.UsageError, match='field_name="Part / Facts"'):
+    with pytest.raises(af.errors.UsageError, match='field_name="Part / Facts"'):
         agreed(tree, say("facts"))
 
 
@@ -288,7 +288,7 @@ def test_agent_may_move_but_not_overwrite_a_persons_text() -> None:
     tree = agreed(tree, REFUSED["move"])
     assert tree["text"].phase == "research"
     tree = agreed(tree, partial(rename_block, block_id="text", name="Mine"))
-    with pytest.raises(af.UsageError, match="it is not based on research"):
+    with pytest.raises(af.errors.UsageError, match="it is not based on research"):
         agreed(tree, say("text"))
 
 

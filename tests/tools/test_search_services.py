@@ -286,7 +286,7 @@ def search_run(tmp_path: Path, **options: object) -> tuple[str, str]:
     model = af.ScriptedModel(answer)
     wb = af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False, **options)
     if (tmp_path / "notes").exists():
-        wb.add_sources(tmp_path / "notes")
+        wb.sources.add(tmp_path / "notes")
     wb.ask("Where is it?").wait()
     wb.close()
     searches = [request for request in model.requests if "search agent" in request.messages[0].content]

@@ -114,13 +114,13 @@ def test_host_is_approved_for_good_until_that_is_withdrawn(
         assert f"always for {first.host}" in saved_run(run._client)["text/html"]
     with fetching(tmp_path / "data", reader([first.url("/2")]), two_hosts) as wb:
         assert wb.ask("And tomorrow?").wait().response == "Done."
-        assert wb.withdraw(first.host.upper()) == 1
+        assert wb.store.withdraw(first.host.upper()) == 1
         assert wb.ask("And then?").wait().status == "waiting"
     with fetching(tmp_path / "data", reader([first.url("/2")]), two_hosts, approvals={"web_fetch": "deny"}) as wb:
         assert wb.tool_calls_df(wb.ask("Now?").wait())["approval"].tolist()[-1] == "denied"
     with af.Workbench(model=ScriptedModel([call("send"), "Done."]), data_dir=tmp_path / "other") as wb:
-        wb.register_tool(send)
-        with pytest.raises(af.UsageError, match="only a request about hosts can have"):
+        wb.tool(send)
+        with pytest.raises(af.errors.UsageError, match="only a request about hosts can have"):
             wb.ask("Send.").wait().approve(scope="always")
 
 
@@ -132,7 +132,7 @@ def test_approval_for_good_holds_only_in_its_own_store(tmp_path: Path, two_hosts
     with fetching(tmp_path / "data", model, two_hosts, record=cassette) as wb:
         wb.ask("What is the fare?").wait().approve(scope="always").wait().seal(sealed)
     with fetching(tmp_path / "imported", model, two_hosts) as wb:
-        wb.import_run(sealed)
+        wb.store.import_run(sealed)
         assert wb.ask("And tomorrow?").wait().status == "waiting"
     with fetching(tmp_path / "played", model, two_hosts, replay=cassette, mode="auto") as wb:
         played = wb.ask("What is the fare?").wait()
@@ -192,7 +192,7 @@ def test_missing_ddgs_is_refused_at_the_creation_of_the_workbench(
 ) -> None:
     """The error is one line with the install command; a replay does not search, so it needs no package."""
     monkeypatch.setitem(sys.modules, "ddgs", None)
-    with pytest.raises(af.UsageError, match=r"not installed: pip install 'artifactflow-nb\[ddgs\]'$"):
+    with pytest.raises(af.errors.UsageError, match=r"not installed: pip install 'artifactflow-nb\[ddgs\]'$"):
         af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", search="ddgs")
     cassette = tmp_path / "tape.jsonl"
     with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "data", record=cassette) as wb:
@@ -228,7 +228,7 @@ def test_configured_search_engine_is_used(tmp_path: Path) -> None:
 )
 def test_invalid_search_settings_are_rejected(tmp_path: Path, settings: dict[str, str], words: str) -> None:
     """The error names the setting and the missing value."""
-    with pytest.raises(af.UsageError, match=words):
+    with pytest.raises(af.errors.UsageError, match=words):
         af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", **settings)
 
 

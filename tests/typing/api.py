@@ -20,7 +20,8 @@ from artifactflow_nb.engine.folder_file import TrustedFolder
 from artifactflow_nb.models.base import Model, ModelEvent, ModelRequest
 from artifactflow_nb.notebook.artifact import ArtifactDiff, ArtifactHandle, Artifacts, Versions
 from artifactflow_nb.notebook.citation import Citation
-from artifactflow_nb.notebook.lists import ConversationHandle, EventList, RequestList, RunList, StepList
+from artifactflow_nb.notebook.conversation import ConversationHandle
+from artifactflow_nb.notebook.lists import EventList, RequestList, RunList, StepList
 from artifactflow_nb.notebook.refreshed_run import RefreshedRun
 from artifactflow_nb.notebook.run import Markdown
 from artifactflow_nb.notebook.sealed_run import SealedRun
@@ -57,7 +58,7 @@ async def runs(wb: af.Workbench) -> None:
     if isinstance(run.response, af.NoAnswer):
         assert_type(run.response.reason, str)
     assert_type(run.raise_for_status(), af.Run)
-    assert_type(run.metrics, af.ExecutionMetrics)
+    assert_type(run.metrics, af.engine.ExecutionMetrics)
     assert_type(run.tables, list[pd.DataFrame])
     assert_type(run.status, str)
     assert_type(run.error, str | None)
@@ -67,9 +68,9 @@ async def runs(wb: af.Workbench) -> None:
     assert_type(run.metrics.total_tokens, int)
     assert_type(run.manifest, Mapping[str, Any])
     assert_type(run.events, EventList)
-    assert_type(run.events[0], af.StreamEvent)
+    assert_type(run.events[0], af.engine.StreamEvent)
     assert_type(run.events[1:], EventList)
-    assert_type(run.events[0].type, af.StreamEventType)
+    assert_type(run.events[0].type, af.engine.StreamEventType)
     assert_type(run.steps, StepList)
     assert_type(run.fork(3, tool_result="Nothing."), af.Run)
     assert_type(run.cancel(), af.Run)
@@ -77,13 +78,13 @@ async def runs(wb: af.Workbench) -> None:
     assert_type(run.panel, Panel)
     assert_type(run.seal("report.afrun"), Path)
     assert_type(run.to_notebook("report.ipynb"), Path)
-    assert_type(wb.regenerate(run), af.Run)
-    assert_type(wb.edit(run, "How?", model="other"), af.Run)
+    assert_type(wb.conversation(run).regenerate(), af.Run)
+    assert_type(wb.conversation(run).edit("How?", model="other"), af.Run)
     assert_type(wb.run("run-1"), af.Run)
     assert_type(wb.runs(), RunList)
     assert_type(wb.runs()[0], af.Run)
     assert_type(wb.models(), list[str])
-    assert_type(wb.add_sources("folder"), IndexingResult)
+    assert_type(wb.sources.add("folder"), IndexingResult)
     assert_type(wb.settings, af.Settings)
 
 
@@ -92,7 +93,7 @@ def approvals(wb: af.Workbench, run: af.Run) -> None:
     assert_type(run.pending, RequestList)
     assert_type(wb.pending(), RequestList)
     request = wb.pending()[0]
-    assert_type(request, af.ApprovalRequest)
+    assert_type(request, af.extend.ApprovalRequest)
     assert_type(request.kind, RequestKind)
     assert_type(request.params, Mapping[str, Any])
     assert_type(run.approve(params={"title": "New"}, scope="run"), af.Run)
@@ -100,7 +101,7 @@ def approvals(wb: af.Workbench, run: af.Run) -> None:
     assert_type(run.instruct("Do this instead."), af.Run)
     assert_type(run.answer("The second one."), af.Run)
     assert_type(run.approve(scope="always"), af.Run)
-    assert_type(wb.withdraw("example.org"), int)
+    assert_type(wb.store.withdraw("example.org"), int)
     assert_type(request.hosts, tuple[str, ...])
     assert_type(wb.ask("Why?", clarify="always"), af.Run)
     assert_type(run.outcome, Literal["answered", "partly", "not_in_sources"] | None)
@@ -116,7 +117,7 @@ def conversations(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.conversation(run), ConversationHandle)
     assert_type(wb.conversation(run).to_html("talk.html"), Path)
     assert_type(wb.conversations("words")[0].conversation_id, str)
-    assert_type(wb.activate_branch(run), StoredMessage)
+    assert_type(wb.conversation(run).activate(), StoredMessage)
     assert_type(wb.chat(run), Panel)
     assert_type(wb.tree(), Panel)
     assert_type(wb.timeline(run), Panel)
@@ -189,16 +190,16 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.approvals_df(run), pd.DataFrame)
     assert_type(wb.sources_df(), pd.DataFrame)
     assert_type(wb.works_df(), pd.DataFrame)
-    assert_type(wb.storage_df(), pd.DataFrame)
-    assert_type(wb.search_df("oxygen minimum zone", limit=10), pd.DataFrame)
-    assert_type(wb.embed_sources(dry_run=True), EmbeddingForecast)
-    assert_type(wb.check_retrieval(queries=50), pd.DataFrame)
-    refreshed = wb.refresh("run-1", web=False, budget={"tokens": 1_000})
+    assert_type(wb.store.storage_df(), pd.DataFrame)
+    assert_type(wb.sources.search_df("oxygen minimum zone", limit=10), pd.DataFrame)
+    assert_type(wb.sources.embed(dry_run=True), EmbeddingForecast)
+    assert_type(wb.sources.check(queries=50), pd.DataFrame)
+    refreshed = wb.sources.refresh("run-1", web=False, budget={"tokens": 1_000})
     assert_type(refreshed, RefreshedRun)
     assert_type(refreshed.changes, tuple[SourceChange, ...])
     assert_type(refreshed.follow_up, af.Run | None)
-    assert_type(wb.prune(before="2026-01-01", keep=20, seal_to="archive", dry_run=True), pd.DataFrame)
-    assert_type(wb.backup("copy.db"), Path)
+    assert_type(wb.store.prune(before="2026-01-01", keep=20, seal_to="archive", dry_run=True), pd.DataFrame)
+    assert_type(wb.store.backup("copy.db"), Path)
     assert_type(wb.columns_df(), pd.DataFrame)
     assert_type(wb.query("SELECT 1"), pd.DataFrame)
     assert_type(af.cassette_df("runs.jsonl"), pd.DataFrame)
@@ -235,7 +236,7 @@ def extensions(wb: af.Workbench, graph: Any) -> None:
         """Repeat a text."""
         return f"{ctx.run_id}: {text}"
 
-    @af.tool(permission=af.ToolPermission.CONFIRM, timeout_s=5)
+    @af.tool(permission=af.extend.ToolPermission.CONFIRM, timeout_s=5)
     async def search(ctx: af.ToolContext, text: Annotated[str, "Words."]) -> af.ToolResult:
         """Search for words."""
         return af.ToolResult(success=bool(ctx), data=text)
@@ -257,30 +258,30 @@ def extensions(wb: af.Workbench, graph: Any) -> None:
     critic = af.AgentConfig(name="critic", description="Judges.", capabilities=("Reads.",), max_tool_rounds=2)
     assert_type(critic, af.AgentConfig)
     assert_type(critic.name, str)
-    wb.register_tool(echo, agent=critic.name)
+    wb.tool(echo, agent=critic.name)
     wb.register_agent(critic)
-    agent = af.BaseAgent(af.AgentConfig("judge", "Judges.", prompt="You judge texts."))
+    agent = af.extend.BaseAgent(af.AgentConfig("judge", "Judges.", prompt="You judge texts."))
     wb.register_agent(agent)
-    wb.register_agent(af.BaseAgent)
+    wb.register_agent(af.extend.BaseAgent)
     assert_type(agent.config, af.AgentConfig)
-    assert_type(af.ExtendableGraph().register_agent(agent), af.AgentConfig)
+    assert_type(af.engine.ExtendableGraph().register_agent(agent), af.AgentConfig)
     assert_type(af.adapt(graph, name="mine"), AdaptedGraph)
     assert_type(wb.register_flow("mine", af.adapt(graph)), str)
     wb.ask("Why?", flow=af.adapt(graph))
 
 
-class Counter(af.Middleware):
+class Counter(af.extend.Middleware):
     """Middleware that counts tokens."""
 
     n_tokens = 0
 
-    def after_model(self, call: af.ModelCall, outcome: af.ModelOutcome) -> None:
+    def after_model(self, call: af.extend.ModelCall, outcome: af.extend.ModelOutcome) -> None:
         """Add the tokens of a call."""
         assert_type(call.prompt, str)
         if outcome.usage is not None:
             self.n_tokens += outcome.usage.total_tokens
 
-    async def on_tool_error(self, call: af.ToolInvocation, error: af.CallError) -> None:
+    async def on_tool_error(self, call: af.extend.ToolInvocation, error: af.extend.CallError) -> None:
         """Ignore errors."""
         assert_type(call.params, Mapping[str, Any])
         assert_type(error.message, str)
@@ -289,13 +290,15 @@ class Counter(af.Middleware):
 def middleware() -> None:
     """Hooks may be functions or coroutines."""
     af.Workbench(middleware=[Counter(), af.DebugMiddleware()])
-    hook: Callable[[af.ToolInvocation, af.ToolOutcome], Awaitable[None] | None] = af.Middleware().after_tool
-    assert_type(hook, Callable[[af.ToolInvocation, af.ToolOutcome], Awaitable[None] | None])
+    hook: Callable[[af.extend.ToolInvocation, af.extend.ToolOutcome], Awaitable[None] | None] = (
+        af.extend.Middleware().after_tool
+    )
+    assert_type(hook, Callable[[af.extend.ToolInvocation, af.extend.ToolOutcome], Awaitable[None] | None])
 
 
 def models(request: ModelRequest) -> None:
     """Models; each satisfies the protocol."""
-    scripted = af.ScriptedModel([af.ToolCall("echo", {"text": "to be"}), "Done.", af.ModelRejected("No.")])
+    scripted = af.ScriptedModel([af.ToolCall("echo", {"text": "to be"}), "Done.", af.errors.ModelRejected("No.")])
     offered: list[Model] = [scripted, af.OfflineModel(), af.OpenAIModel("http://localhost/v1", "key", "name")]
     assert_type(scripted.stream(request), AsyncIterator[ModelEvent])
     assert_type(scripted.requests, list[ModelRequest])
@@ -311,30 +314,43 @@ async def fakes(settings: af.Settings) -> None:
     search: SearchProvider = FakeSearch({"ferry": [SearchHit("Fares", "https://lake.example", "4 crowns")]})
     assert_type(await search.search("ferry", 5), list[SearchHit])
     assert_type(ScriptedModel(["Yes."]), af.ScriptedModel)
-    engine = await af.Engine(settings, clock=clock, ids=ids).open()
-    assert_type(engine, af.Engine)
+    engine = await af.engine.Engine(settings, clock=clock, ids=ids).open()
+    assert_type(engine, af.engine.Engine)
     async for event in engine.controller.stream_execute("Why?"):
-        assert_type(event, af.StreamEvent)
+        assert_type(event, af.engine.StreamEvent)
     assert_type((await engine.controller.execute("Why?")).response, str | None)
-    assert_type(engine.controller, af.ExecutionController)
-    assert_type(engine.conversations, af.ConversationManager)
-    assert_type(engine.artifacts, af.ArtifactManager)
-    assert_type(af.ContextManager.should_compress([], "normal"), bool)
-    assert_type(af.ContextManager.compress_messages([], "normal", preserve_recent=5), list[Message])
-    assert_type(af.ExecutionPhase("completed"), af.ExecutionPhase)
+    assert_type(engine.controller, af.engine.ExecutionController)
+    assert_type(engine.conversations, af.engine.ConversationManager)
+    assert_type(engine.artifacts, af.engine.ArtifactManager)
+    assert_type(af.engine.ContextManager.should_compress([], "normal"), bool)
+    assert_type(af.engine.ContextManager.compress_messages([], "normal", preserve_recent=5), list[Message])
+    assert_type(af.testing.FakeIds().new("run"), str)
+    assert_type(af.engine.ExecutionPhase("completed"), af.engine.ExecutionPhase)
 
 
 def errors(wb: af.Workbench) -> None:
     """The tree of errors; unknown names are errors of the checker."""
     try:
         wb.ask("Why?").wait()
-    except af.RunCancelled as error:
+    except af.errors.RunCancelled as error:
         assert_type(error.partial, str)
-    except (af.ModelUnavailable, af.ContextOverflow, af.CassetteMiss) as error:
-        assert_type(error, af.ModelUnavailable | af.ContextOverflow | af.CassetteMiss)
-    raised: list[type[af.ArtifactFlowError]] = [af.UsageError, af.ToolError, af.RunFailed, af.NotFound, af.Conflict]
-    raised += [af.ModelError, af.RunError, af.BudgetExceeded, af.StoreError, af.CassetteError]
-    lookup: type[LookupError] = af.NotFound
-    assert_type((raised, lookup), tuple[list[type[af.ArtifactFlowError]], type[LookupError]])
+    except (af.errors.ModelUnavailable, af.errors.ContextOverflow, af.errors.CassetteMiss) as error:
+        assert_type(error, af.errors.ModelUnavailable | af.errors.ContextOverflow | af.errors.CassetteMiss)
+    raised: list[type[af.errors.ArtifactFlowError]] = [
+        af.errors.UsageError,
+        af.errors.ToolError,
+        af.errors.RunFailed,
+        af.errors.NotFound,
+        af.errors.Conflict,
+    ]
+    raised += [
+        af.errors.ModelError,
+        af.errors.RunError,
+        af.errors.BudgetExceeded,
+        af.errors.StoreError,
+        af.errors.CassetteError,
+    ]
+    lookup: type[LookupError] = af.errors.NotFound
+    assert_type((raised, lookup), tuple[list[type[af.errors.ArtifactFlowError]], type[LookupError]])
     _ = af.Wrokbench  # type: ignore[attr-defined]
     _ = wb.aks  # type: ignore[attr-defined]

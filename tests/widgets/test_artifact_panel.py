@@ -119,7 +119,7 @@ def test_edit_stays_on_its_branch(workbench: Any, end: str) -> None:
     left = wb.ask("Left?", conversation_id=first).wait(10)
     page = show(wb)
     page.press("Edit")
-    right = wb.edit(left, "Right?").wait(10)
+    right = wb.conversation(left).edit("Right?").wait(10)
     page.until(lambda: "Another branch of the conversation was activated meanwhile" in page.text)
     assert "was written meanwhile" not in page.text
     if end == "save":
@@ -256,10 +256,10 @@ def test_panel_shows_the_requested_branch(workbench: Any) -> None:
     first = wb.ask("Write.").wait(10)
     left = wb.ask("Left?", conversation_id=first.conversation_id).wait(10)
     of_left, of_active = show(wb, left.conversation_id, left.message_id), show(wb, left.conversation_id)
-    wb.edit(left, "Right?").wait(10)
+    wb.conversation(left).edit("Right?").wait(10)
     of_active.until(lambda: "One is" in of_active.text)
     assert "By the agent." in of_left.text
-    wb.activate_branch(left)
+    wb.conversation(left).activate()
     of_active.until(lambda: "By the agent." in of_active.text)
 
 
@@ -270,7 +270,7 @@ def test_versions_of_other_branches_are_not_missing(workbench: Any) -> None:
     page = show(wb, run.conversation_id)
     assert "1 version" in page.text
     assert "on this branch" not in page.text
-    wb.edit(run, "Write anew.").wait(10)
+    wb.conversation(run).edit("Write anew.").wait(10)
     page.until(lambda: "Anew." in page.text)
     assert "version 2" in page.text
     assert "1 version on this branch" in page.text
@@ -288,7 +288,7 @@ def test_empty_panel_fills(workbench: Any) -> None:
 def test_deleted_conversation_leaves_an_empty_panel(written: Any) -> None:
     """The artifacts of the conversation are no longer shown."""
     wb, run, page = written
-    wb.delete_conversation(run)
+    wb.conversation(run).delete()
     page.until(lambda: "No artifacts yet." in page.text)
 
 
@@ -352,7 +352,7 @@ def test_panel_is_a_value_with_a_text(written: Any) -> None:
         assert list(wb.artifacts(of)) == ["research_report"]
     assert list(wb.artifacts()) == ["research_report"]
     for unknown in ("conv-x", "msg-x", "run-x"):
-        with pytest.raises(af.NotFound):
+        with pytest.raises(af.errors.NotFound):
             wb.artifact_panel(unknown)
 
 
@@ -360,7 +360,7 @@ def test_panel_is_empty_without_a_conversation(workbench: Any) -> None:
     """The panel is empty, and `artifacts` raises an error that says what to do."""
     wb = workbench()
     assert repr(wb.artifact_panel()) == "Artifacts\n  No artifacts yet."
-    with pytest.raises(af.NotFound, match="no conversation yet. Ask something first"):
+    with pytest.raises(af.errors.NotFound, match="no conversation yet. Ask something first"):
         wb.artifacts()
 
 

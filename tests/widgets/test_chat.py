@@ -57,7 +57,7 @@ def choose(page: ShownView, title: str) -> None:
 def test_panel_asks_and_shows_answer(chat: Open) -> None:
     """The first question creates a conversation, which the next question continues."""
     wb, page = chat(["One.", "Two."])
-    assert "Nothing has been asked yet. To search in your own files, call wb.add_sources(folder)" in page.text
+    assert "Nothing has been asked yet. To search in your own files, call wb.sources.add(folder)" in page.text
     ask(page, "First?", "One.")
     ask(page, "Second?", "Two.")
     (conversation,) = wb.conversations()
@@ -151,7 +151,7 @@ def test_question_from_cell_appears(chat: Open) -> None:
     first = wb.runs_df()["run_id"][0]
     wb.ask("From a cell?", conversation_id=conversation.conversation_id).wait(10)
     page.until(lambda: "From a cell?" in page.text and "Two." in page.text)
-    wb.regenerate(first)
+    wb.conversation(first).regenerate()
     page.until(lambda: "2 / 2" in page.text)
 
 
@@ -332,15 +332,15 @@ def test_invalid_arguments_are_errors_at_once(chat: Open) -> None:
     for reference in (run, run.run_id, run.message_id, run.conversation_id, wb.conversations()[0]):
         assert repr(wb.chat(reference)).startswith("Chat: First?")
         assert repr(wb.tree(reference)).startswith("First?")
-    with pytest.raises(af.UsageError, match="no flow 'nope'"):
+    with pytest.raises(af.errors.UsageError, match="no flow 'nope'"):
         wb.chat(flow="nope")
-    with pytest.raises(af.UsageError, match="nope is not one of"):
+    with pytest.raises(af.errors.UsageError, match="nope is not one of"):
         wb.chat(budget={"nope": 1})
-    with pytest.raises(af.UsageError, match="A int is not a conversation"):
+    with pytest.raises(af.errors.UsageError, match="A int is not a conversation"):
         wb.chat(7)  # type: ignore[arg-type]  # the mistake of a person
-    wb.rename_conversation(wb.conversations()[0], "Renamed")
-    wb.delete_conversation(wb.conversations()[0])
-    with pytest.raises(af.NotFound):
+    wb.conversation(wb.conversations()[0]).rename("Renamed")
+    wb.conversation(wb.conversations()[0]).delete()
+    with pytest.raises(af.errors.NotFound):
         wb.chat(run)
 
 
@@ -348,7 +348,7 @@ def test_deleted_conversation_empties_panel(chat: Open) -> None:
     """A panel whose conversation was deleted is empty; the next question creates a new conversation."""
     wb, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
-    wb.delete_conversation(wb.conversations()[0].conversation_id)
+    wb.conversation(wb.conversations()[0].conversation_id).delete()
     page.until(lambda: "Nothing has been asked yet." in page.text)
     ask(page, "Second?", "Two.")
 
@@ -429,7 +429,7 @@ def test_question_form_node_is_constant(chat: Open) -> None:
     assert before["draft"]
     ask(page, "First?", "One.")
     assert page.data["composer"] == before
-    wb.delete_conversation(wb.conversations()[0].conversation_id)
+    wb.conversation(wb.conversations()[0].conversation_id).delete()
     page.until(lambda: "Nothing has been asked yet." in page.text)
     assert page.data["composer"] == before
 
@@ -471,7 +471,7 @@ def test_single_view_reports_deleted_question(chat: Open) -> None:
     ask(page, "First?", "One.")
     run = wb.run(wb.runs_df()["run_id"][0])
     _, alone = chat(conversation=run.conversation_id, single_message_id=run.message_id)
-    wb.delete_conversation(run.conversation_id)
+    wb.conversation(run.conversation_id).delete()
     alone.until(lambda: "was deleted" in alone.text)
     assert not any(data.get("act") == "send" for data in alone.data.values())
     assert "was deleted" in alone.view.saved_output()["text/plain"]
@@ -522,7 +522,7 @@ def test_page_of_a_cited_pdf_is_shown_on_a_click(chat: Open, tmp_path: Path) -> 
     fetch = af.ToolCall("call_subagent", {"agent_name": "crawl_agent", "instruction": "Read."})
     read = af.ToolCall("web_fetch", {"urls": ["local:notes/birds.pdf#page-2"]})
     wb, page = chat([fetch, read, "Read.", text], approvals="approve")
-    wb.add_sources(folder)
+    wb.sources.add(folder)
     ask(page, "Where do herons wait?", "Herons wait for fish")
     shown = "".join(page.html.values())
     found = re.search(r'data-act="cited_page" data-args="([^"]*)">Show the page', shown)

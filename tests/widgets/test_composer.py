@@ -28,7 +28,7 @@ def chat(tmp_path: Path) -> Iterator[Open]:
         wb = af.Workbench(model=model, data_dir=tmp_path / "data", approvals="approve", **options)
         opened.append(wb)
         if sources:
-            wb.add_sources(sources)
+            wb.sources.add(sources)
         return wb, ShownView(wb._thread, ChatView(wb._thread, is_served=is_served))
 
     yield make
@@ -115,7 +115,7 @@ def test_form_is_never_rebuilt(chat: Open, handbook: Path) -> None:
     wb, page = chat(["One."])
     before = page.data["composer"]
     page.submit("send", text="First?")
-    wb.add_sources(handbook)
+    wb.sources.add(handbook)
     page.until(lambda: "One." in page.text)
     assert page.data["composer"] == before
 
@@ -235,7 +235,7 @@ class EndpointWithModels(af.ScriptedModel):
     async def list_models(self) -> list[str]:
         await asyncio.sleep(0.1)
         if self.is_down:
-            raise af.ModelError("The endpoint does not answer.")
+            raise af.errors.ModelError("The endpoint does not answer.")
         return ["scripted", "large", "tiny"]
 
 

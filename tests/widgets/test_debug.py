@@ -18,14 +18,16 @@ from artifactflow_nb.models.scripted import ScriptedModel
 START = datetime(2026, 3, 4, tzinfo=UTC)
 
 
-def a_call(n: int, text: str = "Well?") -> af.ModelCall:
+def a_call(n: int, text: str = "Well?") -> af.extend.ModelCall:
     message = Message("user", text)
     at = START + timedelta(seconds=n)
-    return af.ModelCall(f"run-{n}", "lead_agent", "main", n, 1, f"call-{n}", "p", f"m{n}", (message,), (), None, at)
+    return af.extend.ModelCall(
+        f"run-{n}", "lead_agent", "main", n, 1, f"call-{n}", "p", f"m{n}", (message,), (), None, at
+    )
 
 
-def an_outcome(text: str = "Yes.") -> af.ModelOutcome:
-    return af.ModelOutcome(text, "", (), Usage(10, 2), "stop", "m", 120.0, None, None)
+def an_outcome(text: str = "Yes.") -> af.extend.ModelOutcome:
+    return af.extend.ModelOutcome(text, "", (), Usage(10, 2), "stop", "m", 120.0, None, None)
 
 
 def lines(debug: af.DebugMiddleware) -> list[list[str]]:
@@ -171,6 +173,6 @@ def test_running_tool_call_is_displayed(tmp_path: Path) -> None:
         return "seen"
 
     with af.Workbench(model=ScriptedModel([call("peek"), "Yes."]), data_dir=tmp_path / "d", middleware=[debug]) as wb:
-        wb.register_tool(peek)
+        wb.tool(peek)
         wb.ask("Look.").wait(10)
     assert [row[:3] for row in peek_rows] == [["lead_agent", "peek", "running"]]

@@ -25,7 +25,7 @@ def ask(tmp_path: Path, *replies: object, **options: object) -> tuple[af.Workben
     folder = options.pop("setup", None)
     wb = af.Workbench(model=model, data_dir=tmp_path, **{"approvals": "approve", "interactive": False, **options})  # type: ignore[arg-type]
     if isinstance(folder, Path):
-        wb.add_sources(folder)
+        wb.sources.add(folder)
     return wb, wb.ask("Is it so?").wait(20)
 
 

@@ -141,12 +141,12 @@ def test_home_says_what_runs_search(wb: af.Workbench, tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "page.md").write_text("# Terns\n\nTerns nest on the roof.\n", encoding="utf-8")
     with af.Workbench(data_dir=tmp_path, interactive=False) as other:
-        other.add_sources(tmp_path / "papers")
+        other.sources.add(tmp_path / "papers")
     page.until(lambda: "Runs search “papers” (1 file)." in page.text)
-    wb.add_sources(tmp_path / "rules")
+    wb.sources.add(tmp_path / "rules")
     page.until(lambda: "Runs search “rules” (1 file)." in page.text)
     assert "Not searched, because this notebook chose its sources: “papers” (1 file)." in page.text
-    assert "wb.add_sources(folder) adds your own." in page.text
+    assert "wb.sources.add(folder) adds your own." in page.text
 
 
 def test_saved_home_has_no_questions_of_others(wb: af.Workbench, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def ponder(ctx: ToolContext) -> str:
 
 call = "<tool_call><name>ponder</name><params></params></tool_call>"
 wb = af.Workbench(model=af.ScriptedModel(["I ponder." + call]), data_dir=sys.argv[1])
-wb.register_tool(ponder)
+wb.tool(ponder)
 print(wb.ask("What then?").wait().run_id)
 """
 HINT = "Interrupted: its process has ended. run.resume() continues it."
@@ -67,7 +67,7 @@ def wb(left: Path, tmp_path: Path) -> Iterator[af.Workbench]:
 
 
 def views(wb: af.Workbench) -> dict[str, View]:
-    (run,) = wb.unfinished()
+    (run,) = wb.runs(unfinished=True)
     return {
         "run": RunView(run._client),
         "view": ChatView(wb._thread, run.conversation_id, single_message_id=run.message_id),
@@ -80,7 +80,7 @@ def views(wb: af.Workbench) -> dict[str, View]:
 @pytest.mark.parametrize("name", ["run", "view", "chat", "timeline", "tree"])
 def test_view_shows_interruption_and_follows_resumed_run(wb: af.Workbench, name: str) -> None:
     """The view shows the interruption at once, live and saved, without running times, and the end after a resume."""
-    (run,) = wb.unfinished()
+    (run,) = wb.runs(unfinished=True)
     page = ShownView(wb._thread, views(wb)[name])
     if name == "tree":
         page.do("read", {"message": run.message_id})
@@ -97,7 +97,7 @@ def test_view_shows_interruption_and_follows_resumed_run(wb: af.Workbench, name:
 @pytest.mark.parametrize("name", ["run", "view", "chat", "tree"])
 def test_resume_button_resumes_run(wb: af.Workbench, name: str) -> None:
     """The view has a Resume button until the run is resumed."""
-    (run,) = wb.unfinished()
+    (run,) = wb.runs(unfinished=True)
     page = ShownView(wb._thread, views(wb)[name])
     if name == "tree":
         page.do("read", {"message": run.message_id})
@@ -110,7 +110,7 @@ def test_resume_button_resumes_run(wb: af.Workbench, name: str) -> None:
 
 def test_interrupted_run_can_be_cancelled(wb: af.Workbench) -> None:
     """The Stop button next to Resume cancels the run."""
-    (run,) = wb.unfinished()
+    (run,) = wb.runs(unfinished=True)
     page = ShownView(wb._thread, views(wb)["view"])
     page.press("Stop this run")
     page.until(lambda: "Cancelled" in page.text)
@@ -134,6 +134,6 @@ def test_polling_detects_dead_process(tmp_path: Path) -> None:
 
 def test_run_handle_shows_interruption(wb: af.Workbench) -> None:
     """The saved output of an unattended notebook says that the run can be resumed."""
-    (run,) = wb.unfinished()
+    (run,) = wb.runs(unfinished=True)
     for media_type, shown in frozen.saved_run(run._client).items():
         assert HINT in shown, media_type

@@ -139,7 +139,7 @@ def test_board_is_in_one_language(workbench: OpenWorkbench, language: str) -> No
 
 OWN_NAMES = {
     *("scripted", "local", "OpenAI", "OPENAI_API_KEY", "http", "localhost", "Python"),
-    *("wb", "run", "ask", "view", "conversation", "to_html", "add_sources", "folder", "tree", "approve", "pending"),
+    *("wb", "run", "ask", "view", "conversation", "to_html", "sources", "add", "folder", "tree", "approve", "pending"),
     *("req", "Shift", "Enter", "stop", "text", "markdown", "report", "run_id"),
 }
 """Names of code, keys, models and agents, and the details of spans, which the store has."""
@@ -167,7 +167,7 @@ def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbenc
     shown(HomeView(thread), ("connect", {}), ("list_models", {"values": {"key_name": "NOT SET"}}))
     shown(ChatView(thread), ("send", {"values": {"text": ""}}), ("send", {"values": {"text": "/stop"}}))
     first = wb.ask(question).wait(10)
-    second = wb.regenerate(first).wait(10)
+    second = wb.conversation(first).regenerate().wait(10)
     wb.ask(question, conversation_id=first.conversation_id).wait(10)
     chosen, message = {"conversation": first.conversation_id}, {"message": first.message_id}
     question_form = {"values": {"text": question}}

@@ -115,7 +115,7 @@ def test_subject_is_an_argument_of_the_call(wb: af.Workbench) -> None:
     assert "wb.metrics_df(run=['run-1'], by='agent')" in repr(wb.metrics(wb.run("run-1")))
     assert "wb.metrics_df(run=['run-1', 'run-2'], by='agent')" in repr(wb.metrics(["run-1", wb.run("run-2")]))
     assert "wb.metrics_df(conversation='conv-1', by='agent')" in repr(wb.metrics(wb.conversation("conv-1")))
-    with pytest.raises(af.NotFound, match="There is no run 'run-x'"):
+    with pytest.raises(af.errors.NotFound, match="There is no run 'run-x'"):
         wb.metrics("run-x")
 
 

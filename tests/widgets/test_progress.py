@@ -47,7 +47,7 @@ def test_attended_cell_ends_with_one_line(tmp_path: Path, notes: Path) -> None:
     shown = executed(
         tmp_path,
         f"import artifactflow_nb as af\nwb = af.Workbench(model=af.OfflineModel(), interactive=True)\n"
-        f"len(wb.add_sources({str(notes)!r}).sources)",
+        f"len(wb.sources.add({str(notes)!r}).sources)",
     )
     assert len(shown) == 2
     assert re.fullmatch(rf"Indexed {notes}: {FILES} of {FILES} files read, \d+\.\d s", shown[0])
@@ -61,7 +61,7 @@ def test_unattended_cell_has_no_line(tmp_path: Path, notes: Path, monkeypatch: p
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     shown = executed(
         tmp_path,
-        f"import artifactflow_nb as af\nwb = af.Workbench(model=af.OfflineModel())\nwb.add_sources({str(notes)!r})",
+        f"import artifactflow_nb as af\nwb = af.Workbench(model=af.OfflineModel())\nwb.sources.add({str(notes)!r})",
     )
     assert [text.splitlines()[:2] for text in shown] == [[f"Sources: {notes}", f"  added             {FILES}"]]
 
@@ -114,9 +114,9 @@ def test_interrupted_cell_keeps_indexed_files(tmp_path: Path, notes: Path, monke
     monkeypatch.setattr(sys, "stderr", terminal)
     with af.Workbench(model=af.OfflineModel(), data_dir=tmp_path / "data", approvals="approve") as wb:
         with pytest.raises(KeyboardInterrupt):
-            wb.add_sources(notes)
+            wb.sources.add(notes)
         monkeypatch.setattr(sys, "stderr", Terminal())
-        added = wb.add_sources(notes)
+        added = wb.sources.add(notes)
         assert len(added.sources) == FILES
         assert 0 < added.unchanged < FILES
         assert added.added + added.unchanged == FILES

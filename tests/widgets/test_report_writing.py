@@ -96,7 +96,7 @@ def test_preview_of_a_report_shows_the_cited_passages(workbench: OpenWorkbench, 
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "cats.md").write_text("# Cats\n\nCats sleep for sixteen hours of the day.\n")
     wb = workbench(model=OfflineModel(), approvals={"create_artifact": "ask"})
-    wb.add_sources(tmp_path / "notes")
+    wb.sources.add(tmp_path / "notes")
     run = wb.ask("How long do cats sleep?").wait(20)
     page = ShownView(wb._thread, RunView(run._client))
     [card] = [html for key, html in page.html.items() if key.startswith("approval-")]

@@ -167,7 +167,7 @@ def test_missing_subrun_has_note(wb: af.Workbench, run: af.Run) -> None:
     """If the conversation of the research was deleted, the call says so, and the rest is shown."""
     request = run.pending[0]
     run.approve().wait()
-    wb.delete_conversation(wb.run(request.run_id).conversation_id)
+    wb.conversation(wb.run(request.run_id).conversation_id).delete()
     page = shown(wb, run, "chat")
     assert "What this run did is not in this store." in page.text
     assert "So it is." in page.text

@@ -120,7 +120,7 @@ def test_timeline_of_ended_run_is_readable_without_kernel(wb: af.Workbench) -> N
 
 def test_timeline_without_run_is_an_error(wb: af.Workbench) -> None:
     """An empty store has no newest run, and the error says what to do."""
-    with pytest.raises(af.NotFound, match="Ask something first"):
+    with pytest.raises(af.errors.NotFound, match="Ask something first"):
         wb.timeline()
 
 

@@ -74,7 +74,7 @@ def branches(tmp_path: Path) -> Iterator[Branches]:
     with af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals="approve") as wb:
         first = wb.ask("How do they end?").wait(10)
         second = wb.ask("Write it.", conversation_id=first.conversation_id).wait(10)
-        third = wb.regenerate(second).wait(10)
+        third = wb.conversation(second).regenerate().wait(10)
         fourth = wb.ask("Really?", conversation_id=first.conversation_id).wait(10)
         yield wb, (first, second, third, fourth)
 
@@ -228,7 +228,7 @@ def test_action_on_deleted_message_is_refused(branches: Branches, look: Look, ac
     """A deleted question can be clicked until the panel has followed the store; the error says that it is gone."""
     wb, (first, *_, last) = branches
     reader = look(wb, first.conversation_id)
-    wb.delete_branch(last)
+    wb.conversation(last).delete_branch()
     values = {"question": "And now?"}
     error_text = refused(reader, act, message=last.message_id, other=first.message_id, values=values)
     assert re.search("There is no message|was deleted meanwhile", error_text)
@@ -242,7 +242,7 @@ def test_tree_follows_changes_by_others(branches: Branches, look: Look) -> None:
     reader.until(lambda: "In a cell?" in drawn(reader)[-1] and "Completed" in drawn(reader)[-1])
     reader.until(lambda: any("In a cell?" in save["text/plain"] for save in reader.saved_outputs))
     reader.until(lambda: "Asked here." in reader.saved_outputs[-1]["text/html"])
-    wb.delete_conversation(first)
+    wb.conversation(first).delete()
     reader.until(lambda: "drawing" not in reader.kinds)
     assert "wb.ask" in reader.html["nothing"]
 
@@ -325,7 +325,7 @@ def test_empty_store_has_a_hint(tmp_path: Path, look: Look) -> None:
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         assert "wb.ask" in page_of(look(wb))
         assert repr(wb.tree()) == "No conversations yet."
-        with pytest.raises(af.NotFound, match="no conversation 'conv-x'"):
+        with pytest.raises(af.errors.NotFound, match="no conversation 'conv-x'"):
             wb.tree("conv-x")
 
 
@@ -430,7 +430,7 @@ def test_hostile_texts_stay_text_in_the_panel(tmp_path: Path, look: Look) -> Non
     turns = [evil, call("create_artifact", id="x", title=evil, content=evil), evil]
     with af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals="approve") as wb:
         first = wb.ask(evil).wait(10)
-        second = wb.regenerate(first).wait(10)
+        second = wb.conversation(first).regenerate().wait(10)
         reader = look(wb)
         for act, args in (
             ("read", {"message": second.message_id}),

@@ -67,7 +67,7 @@ def saved_outputs(tmp_path: Path, finished: PlayedRun) -> Iterator[dict[str, str
     with af.Workbench(model=ScriptedModel(["One.", "Two.", "Three."]), data_dir=tmp_path / "data") as wb:
         first = wb.ask("First question?").wait(10)
         second = wb.ask("Second question?", conversation_id=first.conversation_id).wait(10)
-        wb.edit(second, "Another question?").wait(10)
+        wb.conversation(second).edit("Another question?").wait(10)
         timeline = ShownView(wb._thread, TimelineView(first._client)).view
         yield {
             "tree": wb.tree(first).saved_output()["text/html"],

@@ -15,7 +15,6 @@ from artifactflow_nb.analysis.frames.catalog import (
     SOURCES,
     TOOL_CALLS,
 )
-from artifactflow_nb.analysis.frames.computed import load_storage
 from artifactflow_nb.analysis.frames.metrics import load_metrics_frame
 from artifactflow_nb.analysis.frames.query import Params, query
 from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
@@ -219,15 +218,6 @@ class Frames:
         filters = {"conversation": conversation, "since": since, "until": until, **names}
         with in_language(self._language):
             return load_metrics_frame(self._store, run, by, search, sort, ascending=ascending, **filters)
-
-    def storage_df(self) -> "pd.DataFrame":
-        """The size of the store on disk: one row per conversation and kind of content, the largest first.
-
-        Columns: `conversation_id`, `title`, `kind`, `n_rows`, `n_bytes`. Rows without a conversation are texts that
-        several conversations share, sources, indexes and unused pages of the file, checkpoints and the write-ahead log.
-        Reads the whole store.
-        """
-        return load_storage(self._store)
 
     def columns_df(self) -> "pd.DataFrame":
         """Describe the columns of all frames, one per row: `frame`, `column`, `group`, `dtype`, `meaning`."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 PrunedFrame: TypeAlias = "pd.DataFrame"
 """One row per conversation that was deleted, or would be."""
 
+StorageFrame: TypeAlias = "pd.DataFrame"
+"""One row per conversation and kind of content."""
+
 TableFrames: TypeAlias = "list[pd.DataFrame]"
 
 _STORAGE = {"conversation_id": TEXT, "title": TEXT, "kind": ENUM, "n_rows": INT, "n_bytes": INT}
@@ -34,7 +37,7 @@ _PRUNED = {
 }
 
 
-def load_storage(store: Path) -> "pd.DataFrame":
+def load_storage(store: Path) -> StorageFrame:
     """Load the size of a store: one row per conversation and kind of content, the largest first."""
 
     def load(db: sqlite3.Connection) -> list[tuple[object, ...]]:

@@ -262,7 +262,7 @@ class ChatView(PolledView):
         hint: EnglishText = (
             "To search in your own files, call {code} in a notebook, or drop them on the side panel of JupyterLab."
         )
-        return f"{translate('Nothing has been asked yet.')} {translate(hint, code='wb.add_sources(folder)')}"
+        return f"{translate('Nothing has been asked yet.')} {translate(hint, code='wb.sources.add(folder)')}"
 
     def _bar(self, model: str = "") -> Node:
         contexts = [turn.transcript.context for turn in self._turns if turn.transcript.context and self._with_metrics]

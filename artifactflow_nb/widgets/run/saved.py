@@ -111,8 +111,8 @@ _HINTS: Mapping[str, EnglishText] = {
         "run."
     ),
     RUNNING: (
-        "It was still running when this was saved. `await run` shows its end; in a new kernel, wb.unfinished() lists "
-        "it and wb.pending() shows its requests."
+        "It was still running when this was saved. `await run` shows its end; in a new kernel, "
+        "wb.runs(unfinished=True) lists it and wb.pending() shows its requests."
     ),
 }
 

@@ -64,9 +64,9 @@ def sample_store(sample_folder: Path, tmp_path: Path) -> Path:
     if not (sample_folder / "data").exists():
         (sample_folder / "letters.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
         with open_in_folder(sample_folder / "data", planning_model()) as wb:
-            wb.add_sources(sample_folder)
+            wb.sources.add(sample_folder)
             first = wb.ask("Look.").wait().approve().wait()
-            wb.edit(first, "Look again.").wait().deny("No.").wait()
+            wb.conversation(first).edit("Look again.").wait().deny("No.").wait()
             wb.ask("Look elsewhere.").wait()
             wb.ask("Plan it.", flow="plan").wait()
             project = wb.projects.start("Book", template="paper")

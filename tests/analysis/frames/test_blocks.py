@@ -64,11 +64,11 @@ def test_project_filter_accepts_names_and_handles(wb: af.Workbench) -> None:
     assert len(wb.projects.blocks_df(wb.projects)) == 4
     assert len(wb.projects.blocks_df([])) == 0
     assert len(wb.projects.blocks_df(conversation=wb.projects.start("目录"))) == 1
-    with pytest.raises(af.NotFound, match=r"no project 'Bok' in this store. wb.projects lists"):
+    with pytest.raises(af.errors.NotFound, match=r"no project 'Bok' in this store. wb.projects lists"):
         wb.projects.blocks_df("Bok")
-    with pytest.raises(af.UsageError, match="project is 7, which is int; pass a Project"):
+    with pytest.raises(af.errors.UsageError, match="project is 7, which is int; pass a Project"):
         wb.projects.blocks_df(7)  # type: ignore[arg-type]
-    with pytest.raises(af.UsageError, match="frame blocks has no filter 'run'"):
+    with pytest.raises(af.errors.UsageError, match="frame blocks has no filter 'run'"):
         frames.load_frame(wb.data_dir / "store.db", BLOCKS, "run-1")
 
 
@@ -79,7 +79,7 @@ def test_rows_are_those_of_the_active_branch(wb: af.Workbench) -> None:
     book["Method"].write("By guessing, and so on.")
     book["Analysis"].delete()
     assert wb.projects.blocks_df("Book", columns="size")["n_chars"].tolist() == [0, 23]
-    wb.regenerate(first).wait()
+    wb.conversation(first).regenerate().wait()
     assert wb.projects.blocks_df("Book", columns="size")["n_chars"].tolist() == [0, 12, 6]
 
 

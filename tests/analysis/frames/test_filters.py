@@ -171,14 +171,14 @@ def test_timedelta_counts_back_from_now() -> None:
 )
 def test_invalid_filter_value_is_an_error(sample_store: Path, filters: dict[str, Any], message: str) -> None:
     """The error has the value and the accepted values."""
-    with pytest.raises(af.UsageError, match=message):
+    with pytest.raises(af.errors.UsageError, match=message):
         frames.load_frame(sample_store, frames.RUNS, **filters)
 
 
 def test_unknown_filter_lists_known_filters(sample_store: Path) -> None:
     """The error lists the filters of the frame."""
     with pytest.raises(
-        af.UsageError, match="llm_calls has no filter 'status'; it has: run, conversation, since, until"
+        af.errors.UsageError, match="llm_calls has no filter 'status'; it has: run, conversation, since, until"
     ):
         frames.load_frame(sample_store, frames.LLM_CALLS, status="failed")
 
@@ -186,7 +186,7 @@ def test_unknown_filter_lists_known_filters(sample_store: Path) -> None:
 @pytest.mark.parametrize("name", ["run", "conversation"])
 def test_unknown_id_is_an_error(sample_store: Path, name: str) -> None:
     """An empty frame would suggest that nothing happened."""
-    with pytest.raises(af.NotFound, match=f"no {name} 'nowhere' in this store"):
+    with pytest.raises(af.errors.NotFound, match=f"no {name} 'nowhere' in this store"):
         frames.load_frame(sample_store, frames.LLM_CALLS, **{name: ["nowhere"]})
 
 
@@ -222,7 +222,7 @@ def test_runs_df_has_eight_columns_that_people_read(workbench: Any) -> None:
 
 def test_runs_df_has_answers_on_request(workbench: Any) -> None:
     """Answers are long, so the frame has them only with `answer=True` or if `columns` names the column."""
-    wb = workbench(["Blue.", af.ModelRejected("No key.")])
+    wb = workbench(["Blue.", af.errors.ModelRejected("No key.")])
     for question in ("Which colour?", "Why?"):
         wb.ask(question).wait(10)
     assert "answer" not in wb.runs_df()

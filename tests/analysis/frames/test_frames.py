@@ -403,7 +403,7 @@ def test_run_without_a_process_is_interrupted(open_workbench: OpenWorkbench) -> 
         assert len(later.runs_df(status="running")) == 0
         again = later.run(run.run_id)
         assert again.status == "interrupted"
-        assert [unfinished.run_id for unfinished in later.unfinished()] == [run.run_id]
+        assert [unfinished.run_id for unfinished in later.runs(unfinished=True)] == [run.run_id]
         assert again.resume().wait().response == "Done."
         assert later.runs_df()["status"].tolist() == later.messages_df()["status"].tolist() == ["completed"]
 

@@ -142,13 +142,13 @@ def test_order_has_unknown_values_at_the_end(wb: af.Workbench) -> None:
 
 def test_invalid_arguments_say_what_is_valid(wb: af.Workbench) -> None:
     """The message names the value and the choices."""
-    with pytest.raises(af.UsageError, match="by is 'agents'; it must be one of agent, model, flow"):
+    with pytest.raises(af.errors.UsageError, match="by is 'agents'; it must be one of agent, model, flow"):
         wb.metrics_df(by="agents")
-    with pytest.raises(af.UsageError, match="sort is 'cost'. Did you mean cost_usd?"):
+    with pytest.raises(af.errors.UsageError, match="sort is 'cost'. Did you mean cost_usd?"):
         wb.metrics_df(sort="cost")
-    with pytest.raises(af.UsageError, match="search is 1; it must be text."):
+    with pytest.raises(af.errors.UsageError, match="search is 1; it must be text."):
         wb.metrics_df(search=1)  # type: ignore[arg-type]
-    with pytest.raises(af.NotFound, match="There is no run 'run-9'"):
+    with pytest.raises(af.errors.NotFound, match="There is no run 'run-9'"):
         wb.metrics_df("run-9")
 
 

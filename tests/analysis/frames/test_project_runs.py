@@ -78,7 +78,7 @@ def test_filters_by_project_run_status_and_time(wb: af.Workbench) -> None:
     assert wb.projects.runs_df("目录", columns="counts")["n_llm_calls"].tolist() == [1]
     assert len(wb.projects.runs_df("Book", since=whole["started_at"].iloc[2])) == 2
     assert len(wb.projects.runs_df("Book", status="failed")) == 0
-    with pytest.raises(af.NotFound, match="no project 'Bok'"):
+    with pytest.raises(af.errors.NotFound, match="no project 'Bok'"):
         wb.projects.runs_df("Bok")
 
 

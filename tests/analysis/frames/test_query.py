@@ -163,7 +163,7 @@ def test_query_can_only_read(sample_store: Path, sql: str) -> None:
     """Statements that write, attach a file or change a setting are rejected."""
     with closing(sqlite3.connect(sample_store)) as db:
         before = list(db.iterdump())
-    with pytest.raises(af.UsageError, match="The SQL"):
+    with pytest.raises(af.errors.UsageError, match="The SQL"):
         frames.query(sample_store, sql)
     with closing(sqlite3.connect(sample_store)) as db:
         assert list(db.iterdump()) == before
@@ -195,7 +195,7 @@ def test_invalid_sql_raises_usage_error_with_the_reason(
     sample_store: Path, sql: Any, params: Any, message: str
 ) -> None:
     """The error has the message of SQLite, and for an unknown name the known ones."""
-    with pytest.raises(af.UsageError, match=message):
+    with pytest.raises(af.errors.UsageError, match=message):
         frames.query(sample_store, sql, params)
 
 
@@ -205,7 +205,7 @@ def test_query_ends_at_the_time_limit(sample_store: Path) -> None:
         frames.query(sample_store, ENDLESS, timeout_s=0.2)
     assert len(frames.query(sample_store, "SELECT 1", timeout_s=5)) == 1
     for limit in (0, -1, float("nan"), "1"):
-        with pytest.raises(af.UsageError, match="timeout_s is "):
+        with pytest.raises(af.errors.UsageError, match="timeout_s is "):
             frames.query(sample_store, ENDLESS, timeout_s=limit)  # type: ignore[arg-type]  # what a caller may pass all the same
 
 
@@ -232,5 +232,5 @@ def test_long_function_does_not_block_the_caller(sample_store: Path, is_stopped:
 
 def test_missing_store_is_not_an_sql_error(tmp_path: Path) -> None:
     """A missing file is reported as an error of the store, not of the SQL."""
-    with pytest.raises(af.StoreError, match="There is no store"):
+    with pytest.raises(af.errors.StoreError, match="There is no store"):
         frames.query(tmp_path / "none.db", "SELECT 1")

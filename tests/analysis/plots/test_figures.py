@@ -200,7 +200,7 @@ def test_frames_of_a_workbench_are_drawn(tmp_path: Path) -> None:
 )
 def test_frame_without_required_columns_is_an_error(draw: Callable[[], "Axes"], lacks: str) -> None:
     """The error names the plot, the missing columns and the method that loads them."""
-    with pytest.raises(af.UsageError, match=lacks):
+    with pytest.raises(af.errors.UsageError, match=lacks):
         draw()
 
 
@@ -228,7 +228,7 @@ import artifactflow_nb as af
 assert af.plots.cost
 try:
     af.plots.cost(pd.DataFrame({"request_model": ["m"], "cost_usd": [1.0]}))
-except af.UsageError as error:
+except af.errors.UsageError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -102,7 +102,7 @@ def test_invalid_new_block_is_rejected(
     report: BlockTree, name: str, place: BlockPosition, settings: dict[str, Any], message: str
 ) -> None:
     """The error names the problem and the alternatives."""
-    with pytest.raises(af.UsageError, match=message):
+    with pytest.raises(af.errors.UsageError, match=message):
         add_block(report, NewBlock(name, place, settings))
 
 
@@ -147,14 +147,14 @@ def test_group_moves_with_its_descendants(report: BlockTree) -> None:
 )
 def test_invalid_position_is_rejected(report: BlockTree, block_id: str, place: BlockPosition, message: str) -> None:
     """A group cannot be in itself, nor a text in a group that it depends on; a sibling must exist."""
-    with pytest.raises(af.UsageError, match=message):
+    with pytest.raises(af.errors.UsageError, match=message):
         move_block(report, block_id, place)
 
 
 def test_group_cannot_move_into_its_descendant(report: BlockTree) -> None:
     """The depth of the descendant does not matter."""
     tree = add(add(report, "Inner", parent="report", is_group=True), "Innermost", parent="inner", is_group=True)
-    with pytest.raises(af.UsageError, match="'Report' cannot be moved into itself"):
+    with pytest.raises(af.errors.UsageError, match="'Report' cannot be moved into itself"):
         move_block(tree, "report", BlockPosition("", "innermost"))
 
 
@@ -165,7 +165,7 @@ def test_rename_keeps_dependents(report: BlockTree) -> None:
     assert tree["analysis"].depends_on == ("method",)
     assert not tree.stale
     assert applied(report, rename_block(report, "method", "METHOD"))["method"].name == "METHOD"
-    with pytest.raises(af.UsageError, match="already a block 'analysis' in 'Report'"):
+    with pytest.raises(af.errors.UsageError, match="already a block 'analysis' in 'Report'"):
         rename_block(report, "method", "analysis")
 
 
@@ -184,7 +184,7 @@ def test_copy_depends_on_copies(report: BlockTree) -> None:
     assert tree.find("Second").block_id == "second_2"
     assert copy.depends_on == (tree.find("Second / Method").block_id,)
     assert not tree.stale
-    with pytest.raises(af.UsageError, match="already"):
+    with pytest.raises(af.errors.UsageError, match="already"):
         copy_block(report, "method", "Analysis")
 
 
@@ -193,9 +193,9 @@ def test_copy_depends_on_copies(report: BlockTree) -> None:
 
 def test_block_with_dependents_is_not_deleted_by_default(report: BlockTree) -> None:
     """The error names direct and indirect dependents; with `anyway` they become stale."""
-    with pytest.raises(af.UsageError, match=r"'Analysis', 'Summary' depend on 'Method'. Nothing was deleted"):
+    with pytest.raises(af.errors.UsageError, match=r"'Analysis', 'Summary' depend on 'Method'. Nothing was deleted"):
         delete_block(report, "method")
-    with pytest.raises(af.UsageError, match=r"'Summary' depends on 'Report'"):
+    with pytest.raises(af.errors.UsageError, match=r"'Summary' depends on 'Report'"):
         delete_block(report, "report")
     tree = applied(report, delete_block(report, "method", anyway=True))
     assert list(tree.deleted) == ["method"]
@@ -240,9 +240,9 @@ def test_block_is_restored_into_the_current_place_of_its_group(report: BlockTree
 def test_restore_rejects_a_used_name(report: BlockTree) -> None:
     """The name may be in use by a new block; a block that was not deleted cannot be restored."""
     gone = add(applied(report, delete_block(report, "summary")), "Summary", phase="write")
-    with pytest.raises(af.UsageError, match="already a block 'Summary' at the top level"):
+    with pytest.raises(af.errors.UsageError, match="already a block 'Summary' at the top level"):
         restore_block(gone, "summary")
-    with pytest.raises(af.UsageError, match="'report' is not a deleted block. Deleted blocks: none"):
+    with pytest.raises(af.errors.UsageError, match="'report' is not a deleted block. Deleted blocks: none"):
         restore_block(report, "report")
 
 
@@ -269,7 +269,7 @@ def test_configure_changes_only_the_named_settings(report: BlockTree) -> None:
 )
 def test_invalid_setting_is_rejected(report: BlockTree, block_id: str, settings: dict[str, Any], message: str) -> None:
     """The error names a cycle by its blocks, and the allowed values."""
-    with pytest.raises(af.UsageError, match=message):
+    with pytest.raises(af.errors.UsageError, match=message):
         configure_block(report, block_id, settings)
 
 
@@ -294,7 +294,7 @@ def test_written_text_is_current(report: BlockTree) -> None:
 
 def test_concurrent_change_is_a_conflict(report: BlockTree) -> None:
     """A writer that read an older text does not overwrite the newer one."""
-    with pytest.raises(af.Conflict, match=r"text of 'Method' was changed meanwhile .* Read it again and repeat"):
+    with pytest.raises(af.errors.Conflict, match=r"text of 'Method' was changed meanwhile .* Read it again and repeat"):
         write_block(report, "method", "By weighing.", "user", expected="Something else.")
 
 
@@ -309,9 +309,11 @@ def test_status_after_writing(report: BlockTree) -> None:
 
 def test_group_cannot_be_written(report: BlockTree) -> None:
     """The error advises to write a block in it; a value that is not a string is rejected too."""
-    with pytest.raises(af.UsageError, match="group 'Report' has no text of its own. Write one of the blocks in it"):
+    with pytest.raises(
+        af.errors.UsageError, match="group 'Report' has no text of its own. Write one of the blocks in it"
+    ):
         write_block(report, "report", "Text.", "user")
-    with pytest.raises(af.UsageError, match="text of 'Method' is of type int"):
+    with pytest.raises(af.errors.UsageError, match="text of 'Method' is of type int"):
         write_block(report, "method", 7, "user")  # type: ignore[arg-type]
 
 
@@ -341,7 +343,7 @@ class Edits(RuleBasedStateMachine):
     def make(self, edit: Callable[[], Sequence[Block]]) -> None:
         try:
             self.tree = applied(self.tree, edit())
-        except (af.UsageError, af.Conflict):
+        except (af.errors.UsageError, af.errors.Conflict):
             return
 
     def some(self, data: st.DataObject, *, deleted: bool = False) -> str:

@@ -80,7 +80,7 @@ def test_documented_example_is_valid() -> None:
 )
 def test_invalid_template_is_reported_with_the_location(change: dict[str, Any], message: str) -> None:
     """The error has the path of each invalid value."""
-    with pytest.raises(af.UsageError) as caught:
+    with pytest.raises(af.errors.UsageError) as caught:
         ProjectTemplate.load({"name": "x", "phases": ["goals"], **change})
     assert message in str(caught.value)
     assert str(caught.value).startswith("The template cannot be used.")
@@ -88,9 +88,11 @@ def test_invalid_template_is_reported_with_the_location(change: dict[str, Any], 
 
 def test_unreadable_file_is_reported(tmp_path: Path) -> None:
     """An unknown name, a missing file, invalid YAML and an invalid template, each with its path."""
-    with pytest.raises(af.UsageError, match="no template 'papr'. Packaged templates: default, paper. Pass the path"):
+    with pytest.raises(
+        af.errors.UsageError, match="no template 'papr'. Packaged templates: default, paper. Pass the path"
+    ):
         ProjectTemplate.load("papr")
-    with pytest.raises(af.UsageError, match=r"x\.yaml cannot be read: "):
+    with pytest.raises(af.errors.UsageError, match=r"x\.yaml cannot be read: "):
         ProjectTemplate.load(tmp_path / "x.yaml")
     for text, message in (
         ("a: [", "cannot be read as YAML: line 1, column"),
@@ -99,5 +101,5 @@ def test_unreadable_file_is_reported(tmp_path: Path) -> None:
         ("\xff", "is not text in UTF-8"),
     ):
         (tmp_path / "x.yml").write_bytes(text.encode("latin-1"))
-        with pytest.raises(af.UsageError, match=message):
+        with pytest.raises(af.errors.UsageError, match=message):
             ProjectTemplate.load(tmp_path / "x.yml")

@@ -147,7 +147,9 @@ def test_accents_are_normalized() -> None:
 def test_ambiguous_name_lists_the_paths() -> None:
     """No block is guessed."""
     found = tree(group("g"), group("h"), text("x", name="Sum", parent="g"), text("y", name="Sum", parent="h"))
-    with pytest.raises(af.UsageError, match="2 blocks are called 'Sum'. Name one by its path: 'G / Sum', 'H / Sum'"):
+    with pytest.raises(
+        af.errors.UsageError, match="2 blocks are called 'Sum'. Name one by its path: 'G / Sum', 'H / Sum'"
+    ):
         found.find("Sum")
     assert found.find("H / Sum").block_id == "y"
 
@@ -155,18 +157,18 @@ def test_ambiguous_name_lists_the_paths() -> None:
 def test_unknown_name_lists_similar_names() -> None:
     """The error lists all names if none is similar."""
     found = tree(text("method"), text("summary"))
-    with pytest.raises(af.UsageError, match=r"no block 'Metod'. There are: Method\.$"):
+    with pytest.raises(af.errors.UsageError, match=r"no block 'Metod'. There are: Method\.$"):
         found.find("Metod")
-    with pytest.raises(af.UsageError, match="There are: Method, Summary"):
+    with pytest.raises(af.errors.UsageError, match="There are: Method, Summary"):
         found.find("完全不同")
-    with pytest.raises(af.UsageError, match="There are: none yet"):
+    with pytest.raises(af.errors.UsageError, match="There are: none yet"):
         tree().find("Any")
 
 
 @pytest.mark.parametrize("name", ["", " \n ", "a/b", "@a", "x" * 121])
 def test_invalid_name_is_reported(name: str) -> None:
     """An empty or very long name, and one that looks like a path or a reference."""
-    with pytest.raises(af.UsageError, match="A block cannot be called"):
+    with pytest.raises(af.errors.UsageError, match="A block cannot be called"):
         validate_block_name(name)
 
 
@@ -251,7 +253,7 @@ def test_cyclic_blocks_are_stale_and_reported() -> None:
     """A cycle from concurrent branches is named in the error, and can be removed."""
     circle = tree(text("a", "1", "b"), text("b", "2", "a"), text("c", "3", "b"), text("d", "4"))
     assert set(circle.stale) == {"a", "b", "c"}
-    with pytest.raises(af.UsageError, match="Blocks would depend on themselves: (A -> B -> A|B -> A -> B)"):
+    with pytest.raises(af.errors.UsageError, match="Blocks would depend on themselves: (A -> B -> A|B -> A -> B)"):
         _ = circle.topological_order
 
 

@@ -30,8 +30,8 @@ ABSENT = "Who won the football world cup in 1954?"
 def open_workbench(folder: Path, **options: Any) -> af.Workbench:
     options = {"model": OfflineModel(), "interactive": False, **options}
     wb = af.Workbench(data_dir=folder / "data", **options)
-    wb.add_sources(HANDBOOK)
-    wb.add_sources(CHINESE)
+    wb.sources.add(HANDBOOK)
+    wb.sources.add(CHINESE)
     return wb
 
 

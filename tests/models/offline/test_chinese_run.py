@@ -24,7 +24,7 @@ ADDRESS = "local:chinese/数据备份.md#备份周期"
 @pytest.fixture
 def workbench(tmp_path: Path) -> Iterator[af.Workbench]:
     wb = af.Workbench(model=OfflineModel(), data_dir=tmp_path / "data", approvals="approve")
-    wb.add_sources(FOLDER)
+    wb.sources.add(FOLDER)
     yield wb
     wb.close()
 

@@ -32,8 +32,8 @@ RAIN = "In frost the gauge reports nothing, and snow is measured by hand."
 def open_workbench(folder: Path, **options: Any) -> af.Workbench:
     options = {"model": OfflineModel(), "approvals": "approve", "interactive": False, **options}
     wb = af.Workbench(data_dir=folder / "data", **options)
-    wb.add_sources(HANDBOOK)
-    wb.add_sources(CHINESE)
+    wb.sources.add(HANDBOOK)
+    wb.sources.add(CHINESE)
     return wb
 
 

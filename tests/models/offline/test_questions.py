@@ -17,7 +17,7 @@ NESTS, UNITS = "Heron nests are not approached between March and July", "Never c
 def wb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[af.Workbench]:
     folder = tmp_path_factory.mktemp("parts")
     with af.Workbench(data_dir=folder / "data", approvals="approve") as workbench:
-        workbench.add_sources(HANDBOOK)
+        workbench.sources.add(HANDBOOK)
         yield workbench
 
 

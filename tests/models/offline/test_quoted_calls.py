@@ -42,7 +42,7 @@ def add_source(wb: af.Workbench, folder: Path, form: str) -> None:
         (folder / "harbour.html").write_text(page, encoding="utf-8")
     else:
         (folder / "harbour.md").write_text(f"# Harbour\n\n{passage(form)}\n", encoding="utf-8")
-    wb.add_sources(folder)
+    wb.sources.add(folder)
 
 
 def add_tools(wb: af.Workbench, agents: list[str]) -> list[str]:
@@ -64,8 +64,8 @@ def add_tools(wb: af.Workbench, agents: list[str]) -> list[str]:
         return text
 
     for agent in agents:
-        wb.register_tool(note, agent=agent)
-        wb.register_tool(pay, agent=agent)
+        wb.tool(note, agent=agent)
+        wb.tool(pay, agent=agent)
     return ran
 
 

@@ -53,7 +53,7 @@ def report(tmp_path: Path) -> Iterator[tuple[af.Workbench, af.Run]]:
         approvals="approve",
         interactive=False,
     ) as wb:
-        wb.add_sources(folder)
+        wb.sources.add(folder)
         yield wb, wb.ask("Where do herons wait?").wait()
 
 
@@ -105,7 +105,7 @@ def test_source_listed_by_its_address_has_the_title_that_is_known(tmp_path: Path
     with af.Workbench(
         model=af.ScriptedModel(turns), search=search, data_dir=tmp_path / "data", approvals="approve", interactive=False
     ) as wb:
-        wb.add_sources(tmp_path / "notes")
+        wb.sources.add(tmp_path / "notes")
         items = wb.ask("Where do otters swim?").wait().to_csl()
     assert [item["title"] for item in items] == ["Lake", "Otters & co", unknown]
 
@@ -169,7 +169,7 @@ def test_read_sources_are_not_marked(tmp_path: Path) -> None:
     with af.Workbench(
         model=af.ScriptedModel(turns), data_dir=tmp_path / "data", approvals="approve", interactive=False
     ) as wb:
-        wb.add_sources(tmp_path / "papers")
+        wb.sources.add(tmp_path / "papers")
         artifact = wb.ask("Where do herons nest?").wait().artifacts["report"]
         assert ["note" in item for item in artifact.to_csl()] == [False, True]
         lines = artifact.to_markdown(tmp_path).read_text(encoding="utf-8").splitlines()
@@ -236,12 +236,12 @@ def test_unusable_style_is_a_clear_error(
     artifact = report[1].artifacts["report"]
     (tmp_path / "bad.csl").write_text("<style", encoding="utf-8")
     for style in ("no-such-style", tmp_path / "bad.csl"):
-        with pytest.raises(af.UsageError, match="cannot be used: .*Pass the path of a CSL file"):
+        with pytest.raises(af.errors.UsageError, match="cannot be used: .*Pass the path of a CSL file"):
             artifact.to_markdown(tmp_path / "a.md", style=style)
-    with pytest.raises(af.UsageError, match="The text lists no sources"):
+    with pytest.raises(af.errors.UsageError, match="The text lists no sources"):
         artifact.edit("No sources.").to_markdown(tmp_path / "a.md", style="harvard-cite-them-right")
     monkeypatch.setitem(sys.modules, "citeproc", None)
-    with pytest.raises(af.UsageError, match=r"not installed: pip install 'artifactflow-nb\[cite\]'"):
+    with pytest.raises(af.errors.UsageError, match=r"not installed: pip install 'artifactflow-nb\[cite\]'"):
         artifact.to_markdown(tmp_path / "a.md", style="harvard-cite-them-right")
     assert not (tmp_path / "a.md").exists()
 
@@ -252,6 +252,6 @@ def test_bibtex_without_its_library_is_reported(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "papers" / "refs.bib").write_text(BIBTEX, encoding="utf-8")
     (tmp_path / "papers" / "a.md").write_text("# A\n\nText.", encoding="utf-8")
     with af.Workbench(model=af.OfflineModel(), data_dir=tmp_path / "data", interactive=False) as wb:
-        (skipped,) = wb.add_sources(tmp_path / "papers").skipped
+        (skipped,) = wb.sources.add(tmp_path / "papers").skipped
     assert "refs.bib was not read: Reading BibTeX needs a library" in str(skipped)
     assert "pip install 'artifactflow-nb[cite]'" in str(skipped)

@@ -44,7 +44,7 @@ import artifactflow_nb as af
 wb = af.Workbench(model=af.ScriptedModel(["Done."]), mcp={{"files": {by_stdio(tmp_path)!r}}})
 try:
     wb.ask("Go.")
-except af.UsageError as error:
+except af.errors.UsageError as error:
     print(error, len(wb.runs()))
 """
     done = subprocess.run(

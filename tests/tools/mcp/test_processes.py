@@ -55,7 +55,7 @@ af.Workbench(model=af.ScriptedModel(["Done."])).ask("Go.").wait(40)
 af.Workbench(model=af.ScriptedModel(["Done."]), mcp={{"files": server | {{"disabled": True}}}}).ask("Go.").wait(40)
 try:
     af.Workbench(model=af.ScriptedModel(["Done."]), mcp={{"files": server}})
-except af.UsageError as error:
+except af.errors.UsageError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)

@@ -149,7 +149,7 @@ def test_waiting_run_is_decided_in_another_workbench(open_workbench: OpenWorkben
     waiting = first.ask("Go.").wait(WAIT_S)
     first.close()
     without = open_workbench("never", mcp={"files": {"command": "no-such-program"}})
-    with pytest.raises(af.UsageError, match=r"cannot continue here with its settings\. The MCP server files"):
+    with pytest.raises(af.errors.UsageError, match=r"cannot continue here with its settings\. The MCP server files"):
         without.run(waiting.run_id).approve()
     without.close()
     later = open_workbench("Done.", mcp=config)

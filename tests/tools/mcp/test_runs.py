@@ -89,7 +89,9 @@ def test_unreachable_http_server_is_used_when_it_is_back(open_workbench: OpenWor
         assert wb.ask("Go.").wait(WAIT_S).response == "two"
     assert [call_.success for call_ in calls(wb)] == [True, True, True]
     away = open_workbench("never", mcp=far, data_dir="other")
-    with pytest.raises(af.UsageError, match=r"The MCP server far \(127\.0\.0\.1:\d+\) could not be reached: All"):
+    with pytest.raises(
+        af.errors.UsageError, match=r"The MCP server far \(127\.0\.0\.1:\d+\) could not be reached: All"
+    ):
         away.ask("Go.")
 
 
@@ -120,7 +122,7 @@ def test_unreachable_server_does_not_affect_other_flows(
     wb = open_workbench("Done.", "Again.", **options)
     run = wb.ask("Go.", flow=flow).wait(WAIT_S)
     assert run.response == "Done."
-    assert wb.regenerate(run).wait(WAIT_S).response == "Again."
+    assert wb.conversation(run).regenerate().wait(WAIT_S).response == "Again."
     assert wb._thread.engine.mcp.server_state("far") == "not started"
 
 
@@ -141,7 +143,7 @@ def test_unreachable_server_fails_runs_of_its_agents(
 ) -> None:
     """Agents get the tools by `mcp`, by `all` or by name."""
     wb = open_workbench("never", mcp={"far": {**away, "agents": agents}}, graph_config=config)
-    with pytest.raises(af.UsageError, match=r"The MCP server far \(.*\) could not be reached"):
+    with pytest.raises(af.errors.UsageError, match=r"The MCP server far \(.*\) could not be reached"):
         wb.ask("Go.", flow=flow)
     assert len(wb.runs()) == 0
 
@@ -153,7 +155,7 @@ def test_adapted_graph_starts_no_server(open_workbench: OpenWorkbench, away: dic
         WAIT_S
     )
     assert run.response == "Done."
-    assert wb.regenerate(run).wait(WAIT_S).response == "Again."
+    assert wb.conversation(run).regenerate().wait(WAIT_S).response == "Again."
 
 
 def test_waiting_run_needs_only_its_own_servers(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_wrong_token_is_one_clear_error_without_it(open_workbench: OpenWorkbench
     with over_http(tmp_path, env={"SERVER_TOKEN": TOKEN}) as port:
         address = f"http://ada:{TOKEN}@127.0.0.1:{port}/mcp?key={TOKEN}"
         wb = open_workbench("never", mcp={"far": {"url": address, "headers": {"X-Key": TOKEN}}})
-        with pytest.raises(af.UsageError) as caught:
+        with pytest.raises(af.errors.UsageError) as caught:
             wb.ask("Go.")
     assert "status 401 Unauthorized" in str(caught.value)
     assert 'Check mcp.far, or leave it out with "disabled": true.' in str(caught.value)
@@ -252,7 +254,7 @@ def test_policies_apply_to_mcp_tools(open_workbench: OpenWorkbench, tmp_path: Pa
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert (tmp_path / "notes").read_text() == "x\n"
     other = open_workbench("never", mcp={"files": by_stdio(tmp_path)}, approvals={"noet": "approve"}, data_dir="other")
-    with pytest.raises(af.UsageError, match="noet"):
+    with pytest.raises(af.errors.UsageError, match="noet"):
         other.ask("Go.")
 
 
@@ -361,7 +363,7 @@ def test_unusable_server_is_one_clear_error(
 ) -> None:
     """The error has the server's name, the reason and advice; no run starts."""
     wb = open_workbench("never", mcp={"bad": {**by_stdio(tmp_path), **config}})
-    with pytest.raises(af.UsageError) as caught:
+    with pytest.raises(af.errors.UsageError) as caught:
         wb.ask("Go.")
     assert message in str(caught.value)
     assert "bad" in str(caught.value)
