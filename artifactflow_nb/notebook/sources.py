@@ -1,8 +1,8 @@
 """`wb.sources`: the documents of the person, to index, search and embed them, and to refresh a report about them."""
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,14 @@ from artifactflow_nb.analysis.frames.computed import (
 )
 from artifactflow_nb.core.budget import TOKENS_PER_PRICE, Budget
 from artifactflow_nb.core.runs import DEPTH_SETTING
-from artifactflow_nb.core.text.format import clip_words, with_context, without_context
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.format import clip_words, count, with_context, without_context
 from artifactflow_nb.errors import Conflict, UsageError, check_text
 from artifactflow_nb.notebook.display import CellDisplay
-from artifactflow_nb.notebook.refreshed_run import RefreshedRun, changes_text
 from artifactflow_nb.notebook.run import Run, start_run
 from artifactflow_nb.recording.engine import RecordingThread
 from artifactflow_nb.recording.rows import ENDED
-from artifactflow_nb.sources.changes import claims_on, sources_of_run
+from artifactflow_nb.sources.changes import SourceChange, UncheckedSource, claims_on, sources_of_run
 from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
 from artifactflow_nb.sources.values import IndexingResult
 from artifactflow_nb.sources.vector_search import EmbeddingForecast
@@ -30,6 +30,59 @@ from artifactflow_nb.store.encoding import validate_row_count
 from artifactflow_nb.tools.web.scoring import SNIPPET_COLUMNS
 
 BudgetLike = Budget | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RefreshedRun(CardMixin):
+    """The sources of a run compared with their current texts.
+
+    Attributes:
+        run: The run.
+        changes: The sources that have changed, each with the claims of the report that cite it.
+        n_unchanged: Number of sources that have not changed.
+        unchecked: The sources that could not be compared.
+        follow_up: The run that writes a new version of the report; None if no source has changed.
+    """
+
+    run: Run
+    changes: tuple[SourceChange, ...]
+    n_unchanged: int
+    unchecked: tuple[UncheckedSource, ...]
+    follow_up: Run | None
+
+    @property
+    def summary(self) -> str:
+        """The number of changed and unchanged sources and of claims to check, as a sentence."""
+        unchecked = f", {len(self.unchecked)} could not be checked" if self.unchecked else ""
+        if not self.changes:
+            if not self.n_unchanged and not self.unchecked:
+                return "Nothing to compare: the run read no source."
+            return (
+                f"Nothing has changed: {count(self.n_unchanged, 'source')} as before{unchecked}. No model was called."
+            )
+        n_claims = sum(len(change.claims) for change in self.changes)
+        n_removed = sum(change.kind == "removed" for change in self.changes)
+        changed = f"{count(len(self.changes) - n_removed, 'source')} changed, {n_removed} removed"
+        return f"{changed}, {self.n_unchanged} as before{unchecked}; {count(n_claims, 'claim')} to check."
+
+    def __repr__(self) -> str:
+        return f"RefreshedRun({self.run.run_id!r}: {self.summary})"
+
+    def _card(self) -> Card:
+        rows: CardRows = [("run", Code(self.run.run_id))]
+        rows += [("follow-up run", Code(self.follow_up.run_id))] if self.follow_up else []
+        claims = [
+            (change.kind, change.title, claim, Code(change.address))
+            for change in self.changes
+            for claim in change.claims or ("(the report cites it nowhere)",)
+        ]
+        columns = ("is", "source", "claim that rests on it", "address")
+        folds = [Details("Changes", CardTable.from_rows(columns, claims), is_open=True)] if claims else []
+        if self.unchecked:
+            lines = [(Code(source.address), source.reason) for source in self.unchecked]
+            folds.append(Details("Not checked", CardTable.from_rows(("address", "reason"), lines)))
+        note = "The follow-up run is the attribute follow_up; display it to watch it." if self.follow_up else ""
+        return Card("Refreshed run", self.summary, rows, folds, note)
 
 
 class Sources:
@@ -172,7 +225,7 @@ class Sources:
         changes = tuple(replace(each, claims=tuple(claims.get(each.address, ()))) for each in review.changes)
         follow_up = None
         if changes:
-            question = with_context(without_context(handle.question), [changes_text(changes, list(written))])
+            question = with_context(without_context(handle.question), [_changes_text(changes, list(written))])
             flow = self._thread.call(engine.controller.flow_of_message(handle.message_id))
             follow_up = start_run(
                 self._thread,
@@ -190,3 +243,18 @@ class Sources:
             )
         n_unchanged = len(used) - len(changes) - len(review.unchecked)
         return RefreshedRun(handle, changes, n_unchanged, review.unchecked, follow_up)
+
+
+def _changes_text(changes: Iterable[SourceChange], report_ids: Sequence[str]) -> str:
+    """Format the changes as an instruction for the follow-up run."""
+    lines = ["This question was answered above. Since then, sources of that answer have changed:"]
+    for change in changes:
+        lines.append(f"- {change.address} ({change.title}) was {change.kind}. Claims that rest on it:")
+        lines += [f"  - {claim}" for claim in change.claims] or ["  - none that is marked"]
+    reports = " and ".join(f"`{report_id}`" for report_id in report_ids)
+    where = f"in the artifact {reports}, which gets a new version" if report_ids else "in a new answer"
+    lines.append(
+        f"Read the changed sources again. Correct the claims {where}, and leave the rest as it is. A removed source "
+        "supports nothing any more. Say in your answer what is different, or that the claims still hold."
+    )
+    return "\n".join(lines)

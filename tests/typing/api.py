@@ -22,9 +22,9 @@ from artifactflow_nb.notebook.artifact import ArtifactDiff, ArtifactHandle, Arti
 from artifactflow_nb.notebook.citation import Citation
 from artifactflow_nb.notebook.conversation import ConversationHandle
 from artifactflow_nb.notebook.lists import EventList, RequestList, RunList, StepList
-from artifactflow_nb.notebook.refreshed_run import RefreshedRun
 from artifactflow_nb.notebook.run import Markdown
 from artifactflow_nb.notebook.sealed_run import SealedRun
+from artifactflow_nb.notebook.sources import RefreshedRun
 from artifactflow_nb.plugins.graphs.adapt import AdaptedGraph
 from artifactflow_nb.plugins.projects.accessor import Projects
 from artifactflow_nb.plugins.projects.block import BlockHandle, Blocks
