@@ -150,7 +150,10 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
     "metrics that are not JSON": (lambda _: {"metrics.json": b"{"}, "metrics.json: it is not JSON"),
     "deep metrics": (lambda _: {"metrics.json": b'{"a":' * 150 + b"1" + b"}" * 150}, "nested too deeply"),
     "a list of sources": (lambda _: {"local_sources.json": b"[]\n"}, "sources.json: it is not an object"),
-    "another table": (lambda _: {"local_sources.json": b'{"runs": []}\n'}, "tables are not sources, sections, source_meta"),
+    "another table": (
+        lambda _: {"local_sources.json": b'{"runs": []}\n'},
+        "tables are not sources, sections, source_metadata",
+    ),
     "another column": (local_sources(mtime_ns=1), "sources.0.mtime_ns: Extra inputs"),
     "a column that is SQL": (
         local_sources(**{"uri) SELECT sql FROM sqlite_master --": "x"}), "Extra inputs are not permitted",
