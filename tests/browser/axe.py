@@ -7,7 +7,6 @@ from typing import Any
 from browser.lab import LabPage
 
 SCRIPT = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
-_SERIOUS = ("serious", "critical")
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
 """The rules that depend on the theme."""
 _RUN = """async ([selector, rules]) => {
@@ -51,7 +50,7 @@ _SETTLED = """async () => {
 
 
 def axe(page: LabPage, selector: str = ".af-run", rules: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Serious and critical violations of the given rules (default: all) within the visible elements of a selector.
+    """Violations of the given rules (default: all) within the visible elements of a selector.
 
     Each has `id` (the rule), `impact`, `help` and `nodes` (elements with the reason). It is an error if the selector
     matches no visible element.
@@ -59,7 +58,7 @@ def axe(page: LabPage, selector: str = ".af-run", rules: Sequence[str] = ()) -> 
     if page.page.evaluate("typeof window.axe") == "undefined":
         page.page.evaluate(SCRIPT.read_text(encoding="utf-8"))
     violations: list[dict[str, Any]] = page.page.evaluate(_RUN, [selector, {"runOnly": list(rules)} if rules else {}])
-    return [violation for violation in violations if violation["impact"] in _SERIOUS]
+    return violations
 
 
 def axe_in_both_themes(page: LabPage, selector: str = ".af-run") -> list[str]:

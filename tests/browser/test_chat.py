@@ -139,7 +139,7 @@ def test_question_versions_by_keyboard(page: LabPage) -> None:
     page.page.wait_for_function("navigator.clipboard.readText().then((text) => text === '**Answer** number 1.')")
     expect(live(page).get_by_role("alert").last).to_contain_text("Copied")
     press(page, "Edit this question")
-    edited = live(page).get_by_role("form", name="Edit the question").get_by_role("textbox")
+    edited = live(page).get_by_role("group", name="Edit the question").get_by_role("textbox")
     expect(edited).to_be_focused()
     page.page.keyboard.press("Escape")
     expect(edited).to_have_count(0)

@@ -84,7 +84,7 @@ def test_core(front_end: str, mode: str, request: pytest.FixtureRequest, open_pa
     ask(chat, "How many?")
     expect(chat).to_contain_text("There are three.", timeout=SOON_MS)
     chat.get_by_role("button", name="Edit this question").last.press("Enter")
-    edited = chat.get_by_role("form", name="Edit the question").get_by_role("textbox")
+    edited = chat.get_by_role("group", name="Edit the question").get_by_role("textbox")
     edited.fill("How many are there?")
     edited.press("Enter")
     expect(chat).to_contain_text("2 / 2", timeout=SOON_MS)

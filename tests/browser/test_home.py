@@ -125,7 +125,7 @@ def test_model_is_connected(lab: LabServer, open_page: OpenPage) -> None:
         assert axe_in_both_themes(page) == []
         home.get_by_role("button", name="Add to notebook").last.press("Enter")
         expect(page.cells.nth(2)).to_contain_text("os.environ['MY_MODEL_KEY']")
-        status = home.get_by_role("form", name="Use the model").locator(".af-form-status")
+        status = home.get_by_role("group", name="Use the model").locator(".af-form-status")
         expect(status).to_have_text("Added as a cell below.")
     assert "sk-of-the-test" not in json.dumps(page.saved_outputs(1))
     assert page.errors == []

@@ -209,7 +209,7 @@ def columns(board: Board, *, is_live: bool) -> Node:
         is_current = phase.name == board.current_phase
         mark = f' <span class="af-board-now">{translate("now", context="phase")}</span>' if is_current else ""
         name = f'{number}. {escape_with_language(phase_label(phase))} <span class="af-quiet">{n_texts}</span>'
-        html = f'<div class="af-board-phase" role="heading" aria-level="4">{name}{mark}</div>'
+        html = f'<div class="af-board-phase" role="heading" aria-level="2">{name}{mark}</div>'
         children = [_list(board, f"{PHASE_PREFIX}{phase.name}", top_level, is_live)]
         if is_live:
             label = translate("Add a block to {phase}", phase=phase_label(phase))

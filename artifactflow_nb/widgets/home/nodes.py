@@ -34,7 +34,7 @@ def link_text(text: str, **_args: Any) -> str:
 
 def section(key: str, title: str, children: Sequence[Node]) -> Node:
     """Section with a heading; it has no content without children."""
-    heading = Node(f"{key}-title", f"<h3>{title}</h3>", css="af-home-title", text="")
+    heading = Node(f"{key}-title", f"<h2>{title}</h2>", css="af-home-title", text="")
     return Node(f"{key}-section", kind="box", css="af-home-section", children=(heading, *children) if children else ())
 
 

@@ -8,6 +8,19 @@
  */
 
 const MAX_CLICK_DISTANCE_PX = 5;
+/** The views of the page, also those of other notebooks and in shadow roots. @type {Set<HTMLElement>} */
+const landmarks = (globalThis.artifactflowLandmarks ??= new Set());
+
+/** Name a view so that a screen reader tells it from others of the page: "Chat", "Chat 2". @param {HTMLElement} root @param {string} label */
+function nameLandmark(root, label) {
+  for (const each of landmarks) if (!each.isConnected) landmarks.delete(each);
+  landmarks.delete(root);
+  const names = new Set([...landmarks].map((each) => each.getAttribute("aria-label")));
+  let name = label;
+  for (let n = 2; names.has(name); n++) name = `${label} ${n}`;
+  root.setAttribute("aria-label", name);
+  landmarks.add(root);
+}
 
 class Mount {
   /** @param {HTMLElement} host @param {Panel} panel */
@@ -156,7 +169,7 @@ class Mount {
       this.isShown = true;
       this.moveTo(this.host);
     }
-    if (update.label) this.root.setAttribute("aria-label", update.label);
+    if (update.label) nameLandmark(this.root, update.label);
     if (update.css !== undefined) this.root.className = `af-run af-live mathjax_ignore tex2jax_ignore ${update.css}`;
     this.clocks.elements = null;
     const focused = focusedControl(this.root, this.body);
