@@ -5,12 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from browser.lab import LabPage
+from playwright.sync_api import Frame, Page
 
 SCRIPT = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
 """The rules that depend on the theme."""
 _RUN = """async ([selector, rules]) => {
-    const visible = () => [...document.querySelectorAll(selector)].filter((root) => root.checkVisibility());
+    const within = (root) => [...root.querySelectorAll("*")].flatMap((node) => [
+        ...(node.matches(selector) ? [node] : []), ...(node.shadowRoot ? within(node.shadowRoot) : []),
+    ]);
+    const visible = () => within(document).filter((root) => root.checkVisibility());
     let roots = visible();
     // While JupyterLab replaces an output, there is nothing for a moment.
     for (const until = performance.now() + 5000; !roots.length && performance.now() < until; roots = visible()) {
@@ -22,14 +26,15 @@ _RUN = """async ([selector, rules]) => {
     await new Promise(requestAnimationFrame);
     // axe ignores the contrast of elements within JupyterLab's clipping panels, so they must not clip. Other panels may
     // then lie behind a view, so it keeps its visible background.
+    const parent = (node) => node.parentElement ?? node.getRootNode().host;
     const ancestors = new Set(roots);
     const backgrounds = roots.map((root) => {
         let node = root;
-        while (node.parentElement && getComputedStyle(node).backgroundColor.endsWith(", 0)")) node = node.parentElement;
+        while (parent(node) && getComputedStyle(node).backgroundColor.endsWith(", 0)")) node = parent(node);
         return getComputedStyle(node).backgroundColor;
     });
     for (const root of roots) {
-        for (let node = root.parentElement; node; node = node.parentElement) ancestors.add(node);
+        for (let node = parent(root); node; node = parent(node)) ancestors.add(node);
     }
     const before = [...ancestors].map((node) => [node, node.style.cssText]);
     before.forEach(([node]) => node.style.setProperty("overflow", "visible", "important"));
@@ -49,16 +54,31 @@ _SETTLED = """async () => {
 """True once no colour fades from one theme to the other; a fade starts in the frame after the switch."""
 
 
-def axe(page: LabPage, selector: str = ".af-run", rules: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Violations of the given rules (default: all) within the visible elements of a selector.
+def axe(page: Page, selector: str = ".af-run", rules: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Violations of the given rules (default: all) within the visible elements of a selector, also in shadow roots.
 
     Each has `id` (the rule), `impact`, `help` and `nodes` (elements with the reason). It is an error if the selector
     matches no visible element.
     """
-    if page.page.evaluate("typeof window.axe") == "undefined":
-        page.page.evaluate(SCRIPT.read_text(encoding="utf-8"))
-    violations: list[dict[str, Any]] = page.page.evaluate(_RUN, [selector, {"runOnly": list(rules)} if rules else {}])
+    _load(page)
+    violations: list[dict[str, Any]] = page.evaluate(_RUN, [selector, {"runOnly": list(rules)} if rules else {}])
     return violations
+
+
+def axe_in_page(page: Page | Frame) -> list[str]:
+    """Violations of all rules in a whole page or frame of the product, a line for each element."""
+    _load(page)
+    return lines(page.evaluate("async () => (await axe.run(document)).violations"))
+
+
+def lines(violations: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each element of the violations."""
+    return [f"{violation['id']}: {str(node)[:600]}" for violation in violations for node in violation["nodes"]]
+
+
+def _load(page: Page | Frame) -> None:
+    if page.evaluate("typeof window.axe") == "undefined":
+        page.evaluate(SCRIPT.read_text(encoding="utf-8"))
 
 
 def axe_in_both_themes(page: LabPage, selector: str = ".af-run") -> list[str]:
@@ -67,10 +87,9 @@ def axe_in_both_themes(page: LabPage, selector: str = ".af-run") -> list[str]:
     Rules that do not depend on colours are checked once.
     """
     first, second = ("light", "dark") if page.is_light() else ("dark", "light")
-    lines = []
+    found = []
     for name, rules in ((first, []), (second, COLOUR_RULES)):
         page.theme(light=name == "light")
         page.page.wait_for_function(_SETTLED)
-        violations = axe(page, selector, rules)
-        lines += [f"{name}: {violation['id']}: {node}" for violation in violations for node in violation["nodes"]]
-    return lines
+        found += [f"{name}: {line}" for line in lines(axe(page.page, selector, rules))]
+    return found

@@ -1,11 +1,19 @@
-"""axe-core finds nothing serious in any panel, light and dark: the table that each new one joins."""
+"""axe-core finds nothing in any panel, light and dark: the table that each new one joins.
+
+What is found in elements of the front end itself is left to the front end: axe is given ours. All rules are on. The
+pages of the server, which are ours as a whole, are in test_server_page.py, and those in the side panel in
+test_research_panel.py.
+"""
+
+from collections.abc import Iterator
 
 import pytest
-from browser.axe import axe_in_both_themes
+from browser.axe import axe, axe_in_both_themes, lines
 from browser.conftest import OpenPage
 from browser.lab import LabServer, new_notebook
+from browser.servers import marimo_server
 from browser.test_looks import TALL
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 pytestmark = pytest.mark.browser
 
@@ -80,4 +88,29 @@ def test_panels_in_cells(lab: LabServer, open_page: OpenPage) -> None:
 def test_panels_in_a_layout(lab: LabServer, open_page: OpenPage) -> None:
     """Every panel in one box of ipywidgets."""
     found = in_notebook((LAYOUT,), len(PANELS), lab, open_page)
+    assert not found, "\n\n".join(found)
+
+
+@pytest.fixture(scope="module")
+def marimo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of marimo with a cell for each panel; it has the theme of the browser."""
+    home = tmp_path_factory.mktemp("marimo")
+    (home / "pyproject.toml").write_text('[tool.marimo.display]\ntheme = "system"\n', encoding="utf-8")
+    with marimo_server(home, (SETUP, *PANELS.values())) as address:
+        yield address
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_panels_in_marimo(marimo: str, chromium: Browser, scheme: str) -> None:
+    """Every panel in the shadow root of marimo's output."""
+    page = chromium.new_context(viewport=TALL, color_scheme=scheme).new_page()
+    page.goto(marimo)
+    expect(page.locator(".cm-editor").first).to_be_visible(timeout=SOON_MS)
+    page.keyboard.press("Control+Shift+r")
+    views = page.locator(".af-run.af-live")
+    expect(views).to_have_count(len(PANELS), timeout=2 * SOON_MS)
+    host = page.locator(f".af-host[data-jp-theme-light={str(scheme == 'light').lower()}]")
+    expect(host).to_have_count(len(PANELS))
+    found = lines(axe(page))
+    page.context.close()
     assert not found, "\n\n".join(found)

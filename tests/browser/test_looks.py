@@ -229,8 +229,8 @@ def test_axe_finds_planted_violations(lab: LabServer, open_page: OpenPage) -> No
     page.run_cell(0)
     page.wait_done(0)
     expect(page.output(0)).to_contain_text("Pale words.")
-    assert {violation["id"] for violation in axe(page)} == {"button-name", "color-contrast"}
-    assert {violation["id"] for violation in axe(page, rules=COLOUR_RULES)} == {"color-contrast"}
+    assert {violation["id"] for violation in axe(page.page)} == {"button-name", "color-contrast"}
+    assert {violation["id"] for violation in axe(page.page, rules=COLOUR_RULES)} == {"color-contrast"}
 
 
 def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenPage) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser.axe import SCRIPT
+from browser.axe import axe_in_page
 from playwright.sync_api import Browser, Page, expect
 from support.http_server import Client, serving
 from support.replies import in_request_protocol
@@ -45,18 +45,6 @@ def open_page(chromium: Browser, client: Client, place: str = "", **options: Any
     return page
 
 
-def serious(page: Page) -> list[str]:
-    """The serious violations that axe finds in the whole page."""
-    page.evaluate(SCRIPT.read_text(encoding="utf-8"))
-    found = page.evaluate("async () => (await axe.run(document)).violations")
-    return [
-        f"{each['id']}: {node['html'][:200]} {node['failureSummary']}"
-        for each in found
-        if each["impact"] in {"serious", "critical"}
-        for node in each["nodes"]
-    ]
-
-
 def test_footnote_leads_to_its_text_and_back(chromium: Browser, tmp_path: Path) -> None:
     """The keyboard follows a footnote within its answer, even if another answer is equal; the URL does not change."""
     answer = "It leaves[^a] at nine.\n\n" + "It waits.\n\n" * 60 + "[^a]: On weekdays."
@@ -90,20 +78,20 @@ def test_person_asks_approves_and_reads_on_the_page(chromium: Browser, client: C
     page.get_by_role("textbox", name="Question").fill("Change it.")
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.get_by_role("button", name="Approve").first).to_be_visible()
-    assert serious(page) == []
+    assert axe_in_page(page) == []
     expect(page.locator("#waiting")).to_have_text("1", timeout=10_000)
     page.get_by_role("link", name="Approvals").click()
     card = page.locator(".af-approval")
     expect(card).to_contain_text("Fares: 4 crowns.")
-    assert serious(page) == []
+    assert axe_in_page(page) == []
     card.get_by_role("button", name="Approve").first.click()
     expect(page.get_by_text("Nothing waits for a decision.")).to_be_visible()
     page.get_by_role("link", name="Artifacts").click()
     expect(page.locator(".af-artifacts")).to_contain_text("Fares: 4 crowns.")
-    assert serious(page) == []
+    assert axe_in_page(page) == []
     page.get_by_role("link", name="Conversations").click()
     expect(page.get_by_role("tree")).to_contain_text("Change it.")
-    assert serious(page) == []
+    assert axe_in_page(page) == []
     [decided] = client.get("/frames/approvals").json()["rows"]
     assert decided["decided_by"].startswith("http:")
     assert page.problems == []  # type: ignore[attr-defined]
@@ -215,7 +203,7 @@ def test_wide_window_has_conversations_and_report_beside_the_chat(chromium: Brow
     edges = [(box["x"], box["x"] + box["width"]) for box in boxes if box is not None]
     assert len(edges) == len(boxes)
     assert edges[0][1] <= edges[1][0] < edges[1][1] <= edges[2][0] < edges[2][1] <= 1500
-    assert serious(page) == []
+    assert axe_in_page(page) == []
     page.get_by_role("button", name="New: begin a new conversation").click()
     expect(page.locator("#report")).to_be_hidden()
     listed.click()
@@ -252,21 +240,22 @@ def test_page_says_that_the_connection_is_lost_until_the_server_is_back(chromium
         page.context.close()
 
 
-@pytest.mark.parametrize("is_whole_link", [True, False], ids=["link", "token"])
+@pytest.mark.parametrize(("is_whole_link", "scheme"), [(True, "dark"), (False, "light")], ids=["link", "token"])
 def test_browser_without_a_token_is_asked_for_the_link(
-    chromium: Browser, tmp_path: Path, *, is_whole_link: bool
+    chromium: Browser, tmp_path: Path, scheme: str, *, is_whole_link: bool
 ) -> None:
     access = Access({"ana": "token-of-ana"})
     with serving(open_lifecycle(model=ScriptedModel([]), data_dir=tmp_path / "data"), access) as client:
-        page = chromium.new_context(color_scheme="dark").new_page()
+        page = chromium.new_context(color_scheme=scheme).new_page()
         answer = page.goto(f"{client.base_url}/artifactflow/")
         assert answer is not None
         assert answer.status == 401
         field = page.get_by_role("textbox", name="Paste the link that you were given")
-        assert serious(page) == []
+        assert axe_in_page(page) == []
         field.fill("something else")
         field.press("Enter")
         expect(page.get_by_text("The link has a token that this server does not know.")).to_be_visible()
+        assert axe_in_page(page) == []
         assert "something" not in page.url
         field.fill(f"{client.base_url}/artifactflow/?token=token-of-ana" if is_whole_link else "token-of-ana")
         page.get_by_role("button", name="Open").click()
@@ -297,7 +286,7 @@ def test_table_is_downloaded_and_shown_over_the_page_and_the_report_copied(chrom
         whole.press("Enter")
         dialog = page.get_by_role("dialog", name="Table")
         expect(dialog.get_by_role("row")).to_have_count(13)
-        assert serious(page) == []
+        assert axe_in_page(page) == []
         page.keyboard.press("Escape")
         expect(dialog).to_have_count(0)
         expect(whole).to_be_focused()

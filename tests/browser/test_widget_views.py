@@ -27,7 +27,11 @@ from ipywidgets.widgets.widget import _instances
 panels = [widget for widget in _instances.values() if "Panel" in str(type(widget))]
 sizes = [len(json.dumps(panel.get_state(), default=str)) for panel in panels]
 print(len(sizes), max(sizes) <= 2000)"""
-MARIMO_CELLS = (f"{WORKBENCH}wb", "chat = wb.chat()\nchat")
+MARIMO_CELLS = (
+    f"{WORKBENCH}chats = []\nwb",
+    "chat = wb.chat()\nchats.append(chat)\nchat",
+    'print("open:", [each.comm is not None for each in [*chats, chat][:-1]])',
+)
 
 
 def assert_no_widget_errors(page: LabPage) -> None:
@@ -108,3 +112,18 @@ def test_panels_are_live_in_marimo(marimo: str, context: BrowserContext) -> None
     expect(page.locator(".af-home.af-live")).to_contain_text(QUESTION)
     assert page.locator("[data-cell-id] .cm-editor").count() == n_cells
     assert errors == []
+
+
+def test_cell_that_runs_again_closes_the_earlier_panel(marimo: str, context: BrowserContext) -> None:
+    """marimo executes the cell of a chat again: the new chat asks and ends, and the earlier panel is closed."""
+    page = context.new_page()
+    page.goto(marimo)
+    expect(page.locator(".cm-editor").first).to_be_visible(timeout=30_000)
+    page.keyboard.press("Control+Shift+r")
+    chat = page.locator(".af-chat.af-live")
+    expect(chat).to_be_visible(timeout=40_000)
+    expect(page.get_by_text("open: [True]")).to_be_visible()
+    page.locator("[data-cell-id] .cm-content").nth(1).click()
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("open: [False, True]")).to_be_visible(timeout=20_000)
+    ask_in_chat(chat)

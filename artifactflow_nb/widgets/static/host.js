@@ -16,21 +16,49 @@ function dressPage(root) {
   style.textContent = UI_STYLE;
 }
 
-/** Colour as red, green and blue, 0 to 255. @param {string} color computed */
-const channels = (color) => (color.match(/[\d.]+/g) ?? []).slice(0, 3).map(Number);
+/** Colour as red, green and blue, 0 to 255; a computed one may be in any colour space. @param {string} color */
+function channels(color) {
+  const pixel = new OffscreenCanvas(1, 1).getContext("2d");
+  pixel.fillStyle = color;
+  pixel.fillRect(0, 0, 1, 1);
+  return pixel.getImageData(0, 0, 1, 1).data;
+}
 
 /**
  * Prepare a host element: add the styles to its shadow root. Outside of Jupyter, where no attribute tells the theme, a page
- * with light text has a dark one.
+ * with light text has a dark theme.
  * @param {HTMLElement} host
  */
 function dressHost(host) {
   const root = host.getRootNode();
   if (root instanceof ShadowRoot) dressPage(root);
   if (document.querySelector("[data-jp-theme-light]")) return;
-  const [red, green, blue] = channels(getComputedStyle(host).color);
   host.classList.add("af-outside");
+  takeTheme(host);
+  if (!outsideHosts.size) watchTheme();
+  outsideHosts.add(host);
+}
+
+/** @type {Set<HTMLElement>} the hosts whose theme no attribute of Jupyter tells */
+const outsideHosts = new Set();
+
+/** @param {HTMLElement} host */
+function takeTheme(host) {
+  const [red, green, blue] = channels(getComputedStyle(host).color);
   host.dataset.jpThemeLight = String(0.3 * red + 0.6 * green + 0.1 * blue < 128);
+}
+
+/** Follow the theme of a page outside of Jupyter: it may change while views are shown, and after the first was mounted. */
+function watchTheme() {
+  const follow = () => {
+    for (const host of outsideHosts) host.isConnected ? takeTheme(host) : outsideHosts.delete(host);
+  };
+  const observer = new MutationObserver(follow);
+  for (const node of [document.documentElement, document.body]) {
+    observer.observe(node, { attributeFilter: ["class", "style", "data-theme"] });
+    node.addEventListener("transitionend", follow);
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", follow);
 }
 
 /** The element with the focus, also within a shadow root. @returns {Element | null} */
