@@ -1,7 +1,8 @@
 """30 runs that stream at the same time in one notebook of a real JupyterLab: the longest task of the page.
 
-A task is measured in CPU time of the page's thread, from a trace of Chromium: on a busy machine its duration says how
-long others had the processor.
+A task is measured twice, from a trace of Chromium: in CPU time of the page's thread, against 100 ms, and by the clock.
+On a busy machine the clock says how long others had the processor, so the floor is what JupyterLab itself takes in the
+same run: the longest task while the page opens this notebook. On a quiet machine both are to be below 100 ms.
 """
 
 import tempfile
@@ -51,17 +52,17 @@ class Trace:
         return self._events
 
 
-def longest_task_ms(events: list[dict[str, Any]]) -> float:
-    """CPU time of the longest task of a page, in milliseconds."""
+def longest_task_ms(events: list[dict[str, Any]], measure: str) -> float:
+    """Longest task of a page in milliseconds; the measure is `tdur`, CPU time, or `dur`, by the clock."""
     main = {
         (event["pid"], event["tid"])
         for event in events
         if event["name"] == "thread_name" and event["args"]["name"] == _MAIN_THREAD
     }
     tasks = [
-        event["tdur"]
+        event[measure]
         for event in events
-        if event["name"] == _TASK and (event["pid"], event["tid"]) in main and "tdur" in event
+        if event["name"] == _TASK and (event["pid"], event["tid"]) in main and measure in event
     ]
     if not tasks:
         raise AssertionError(f"The trace has {len(events)} events and no task of the page.")
@@ -74,11 +75,16 @@ def figures() -> Iterator[Figure]:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(CHROMIUM_ARGS))
         write_notebook(server, _NAME, [_SETUP, *(f'wb.ask("How long? ({n})")' for n in range(N_RUNS))])
         lab = watch(browser.new_page(), server, _NAME)
+        opening = Trace(lab.page.context.new_cdp_session(lab.page), lab)
         lab.open()
+        floor = longest_task_ms(opening.end(), "dur")
         lab.run_all()
         expect(lab.page.locator(".af-live")).to_have_count(N_RUNS, timeout=_TIMEOUT_MS)
         trace = Trace(lab.page.context.new_cdp_session(lab.page), lab)
         saved = lab.page.locator(".af-saved").filter(has_text="Completed")
         expect(saved).to_have_count(N_RUNS, timeout=_TIMEOUT_MS)
-        yield Figure(f"{N_RUNS} streaming runs: longest task", longest_task_ms(trace.end()), LONGEST_TASK_MS, "ms", 1.0)
+        events = trace.end()
+        name = f"{N_RUNS} streaming runs: longest task"
+        yield Figure(f"{name}, CPU", longest_task_ms(events, "tdur"), LONGEST_TASK_MS, "ms", 1.0)
+        yield Figure(f"{name}, by the clock", longest_task_ms(events, "dur"), floor, "ms", 1.0)
         browser.close()

@@ -115,7 +115,7 @@ def test_panels_are_live_in_marimo(marimo: str, context: BrowserContext) -> None
 
 
 def test_cell_that_runs_again_closes_the_earlier_panel(marimo: str, context: BrowserContext) -> None:
-    """marimo executes the cell of a chat again: the new chat asks and ends, and the earlier panel is closed."""
+    """Marimo executes the cell of a chat again: the new chat asks and ends, and the earlier panel is closed."""
     page = context.new_page()
     page.goto(marimo)
     expect(page.locator(".cm-editor").first).to_be_visible(timeout=30_000)

@@ -61,6 +61,20 @@ function watchTheme() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", follow);
 }
 
+/** The views of the page, also those of other notebooks and in shadow roots. @type {Set<HTMLElement>} */
+const landmarks = (globalThis.artifactflowLandmarks ??= new Set());
+
+/** Name a view so that a screen reader tells it from others of the page: "Chat", "Chat 2". @param {HTMLElement} root @param {string} label */
+function nameLandmark(root, label) {
+  for (const each of landmarks) if (!each.isConnected) landmarks.delete(each);
+  landmarks.delete(root);
+  const names = new Set([...landmarks].map((each) => each.getAttribute("aria-label")));
+  let name = label;
+  for (let n = 2; names.has(name); n++) name = `${label} ${n}`;
+  root.setAttribute("aria-label", name);
+  landmarks.add(root);
+}
+
 /** The element with the focus, also within a shadow root. @returns {Element | null} */
 function focusedElement() {
   let focused = document.activeElement;

@@ -8,19 +8,6 @@
  */
 
 const MAX_CLICK_DISTANCE_PX = 5;
-/** The views of the page, also those of other notebooks and in shadow roots. @type {Set<HTMLElement>} */
-const landmarks = (globalThis.artifactflowLandmarks ??= new Set());
-
-/** Name a view so that a screen reader tells it from others of the page: "Chat", "Chat 2". @param {HTMLElement} root @param {string} label */
-function nameLandmark(root, label) {
-  for (const each of landmarks) if (!each.isConnected) landmarks.delete(each);
-  landmarks.delete(root);
-  const names = new Set([...landmarks].map((each) => each.getAttribute("aria-label")));
-  let name = label;
-  for (let n = 2; names.has(name); n++) name = `${label} ${n}`;
-  root.setAttribute("aria-label", name);
-  landmarks.add(root);
-}
 
 class Mount {
   /** @param {HTMLElement} host @param {Panel} panel */
