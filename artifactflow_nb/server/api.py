@@ -380,7 +380,9 @@ def page_file(name: str, language: Language) -> Answer | None:
     if name not in _PAGE_FILES or (name, language) in _page_answers:
         return _page_answers.get((name, language))
     if name in {"", "token.html"}:
-        page = (_STATIC / (name or "index.html")).read_text(encoding="utf-8").replace("{{language}}", language)
+        head, body = ((_STATIC / part).read_text(encoding="utf-8") for part in ("head.html", name or "index.html"))
+        script = "token.js" if name else "page.js"
+        page = head.replace("$script", script).replace("{{language}}", language) + body
         with in_language(language):
             page = re.sub(r"\{\{(.+?)\}\}", lambda text: translate(text[1]), page)
         answer = Answer(200, page.encode(), "text/html; charset=utf-8")

@@ -211,6 +211,12 @@ class LabPage:
         outputs: list[Any] = nbformat.read(self._file, as_version=4).cells[index].outputs
         return outputs
 
+    def wait_output(self, index: int, text: str) -> None:
+        """Wait until the output of a cell in the file has this text."""
+        deadline = time.monotonic() + CELL_TIMEOUT_MS / 1000
+        while not any(text in output.get("data", {}).get("text/html", "") for output in self.saved_outputs(index)):
+            assert time.monotonic() < deadline, f"The file has no output of cell {index} with {text!r}."
+
     @property
     def _file(self) -> Path:
         return self.server.root / self.name

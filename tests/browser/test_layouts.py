@@ -121,8 +121,7 @@ def test_saved_layout_beside_saved_panels(lab: LabServer, open_page: OpenPage) -
     page.run_cell(1)
     expect(views(page, cell=1)).to_contain_text(QUESTION, timeout=SOON_MS)
     expect(views(page, ".af-chat").locator(".af-answer")).to_contain_text("It is written.", timeout=SOON_MS)
-    page.page.wait_for_timeout(2500)  # the output is saved two seconds after the last change
-    page.saved_outputs(1)
+    page.wait_output(0, "It is written.")
     page.shutdown_kernel()
     page.open_elsewhere()
     expect(page.output(0).locator(".af-saved")).to_contain_text("It is written.")

@@ -162,7 +162,12 @@ class HomeView(ChatHost):
             home_nodes.section("sources", translate("Sources"), [sources]),
         ]
         if self._is_served:
-            folder = f"<p><code>{escape(str(self._engine.folder.absolute()))}</code></p>"
+            path = str(self._engine.folder.absolute())
+            text = translate(
+                "Runs of notebooks with another data folder are not shown here. In such a notebook use {call}.",
+                call=f"af.Workbench(data_dir={path!r})",
+            )
+            folder = f'<p><code>{escape(path)}</code></p><p class="af-quiet">{escape(text)}</p>'
             sections.append(home_nodes.section("folder", translate("Data folder"), [Node("folder-path", folder)]))
         if self._configuration:
             content = Node("configuration-table", self._configuration, css="af-home-configuration", text="")
