@@ -21,10 +21,10 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "artifactflow_nb"
 sys.path.insert(0, str(ROOT))
 
-CORE_LINES = 63_760
+CORE_LINES = 63_752
 """The lines of all rooms but the plugins; a commit that removes lines lowers it."""
 
-PLUGIN_LINES = {"graphs": 2_450, "literature": 1_400, "projects": 7_380}
+PLUGIN_LINES = {"graphs": 2_450, "literature": 1_398, "projects": 7_380}
 
 Figure = tuple[str, float, float]
 """Name, value and limit of a measurement."""
