@@ -13,6 +13,8 @@ wb.chat()                             # a panel to ask in; `wb?` and `run?` say 
 import os
 from typing import TYPE_CHECKING, Any
 
+from artifactflow_nb import plugins
+
 if TYPE_CHECKING:
     from artifactflow_nb import engine, errors, testing
     from artifactflow_nb.agents.base import AgentConfig
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
     from artifactflow_nb.notebook.run import NoAnswer, Run
     from artifactflow_nb.notebook.sealed_run import open_run
     from artifactflow_nb.notebook.workbench import Workbench
+    from artifactflow_nb.plugins import *  # noqa: F403 - the names that plugins add
     from artifactflow_nb.plugins import extend
-    from artifactflow_nb.plugins.graphs.adapt import adapt
     from artifactflow_nb.recording.cassette import accept_cassette
     from artifactflow_nb.tools.base import ToolContext, tool
     from artifactflow_nb.widgets.debug import DebugMiddleware
@@ -61,7 +63,6 @@ __all__ = [
     "Workbench",
     "__version__",
     "accept_cassette",
-    "adapt",
     "cassette_df",
     "compare",
     "engine",
@@ -73,6 +74,7 @@ __all__ = [
     "tool",
     "trust_folder",
 ]
+__all__ += plugins.__all__
 
 _NAMES = {
     "agents.base": "AgentConfig",
@@ -84,7 +86,6 @@ _NAMES = {
     "core.messages": "ToolCall ToolResult",
     "engine.folder_file": "trust_folder",
     "engine.settings": "Settings",
-    "plugins.graphs.adapt": "adapt",
     "models.offline.model": "OfflineModel",
     "models.openai.client": "OpenAIModel",
     "models.scripted": "ScriptedModel",
@@ -112,8 +113,8 @@ _MOVED = {
 }
 """The names that were here before; they work with a warning until the release 0.3."""
 
-_WITHOUT_PLUGINS = ("agents", "core", "engine", "errors", "models", "testing", "tools")
-_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+_WITHOUT_PLUGINS = ("agents", "core", "engine", "errors", "models", "plugins", "testing", "tools")
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()} | plugins.PUBLIC_NAMES
 
 if not TYPE_CHECKING:  # a checker that saw this function would accept every name
 
@@ -130,7 +131,7 @@ if not TYPE_CHECKING:  # a checker that saw this function would accept every nam
         if not place:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if not place.startswith(_WITHOUT_PLUGINS):
-            import_module(f"{__name__}.plugins")
+            import_module(f"{__name__}.plugins.built_in")
         module = import_module(f"{__name__}.{place}")
         value = globals()[name] = module if name in _SUBMODULES else getattr(module, name)
         return value

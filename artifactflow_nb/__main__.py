@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from itertools import product
+from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
 from artifactflow_nb.errors import ArtifactFlowError, UsageError, wrap_words
-from artifactflow_nb.server.access import Access, reachable_hosts
-from artifactflow_nb.server.lifecycle import open_lifecycle
+from artifactflow_nb.plugins import COMMANDS
 
 TOKEN_VARIABLE = "AF_SERVER_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -45,7 +45,9 @@ def serve(options: argparse.Namespace) -> None:
     Errors: `UsageError` without the extra `server`, and for settings that do not fit together.
     """
     try:
+        from artifactflow_nb.server.access import Access, reachable_hosts
         from artifactflow_nb.server.app import PREFIX, EndingServer
+        from artifactflow_nb.server.lifecycle import open_lifecycle
     except ImportError as error:
         raise UsageError(f"The server needs {error.name}: pip install 'artifactflow-nb[server]'") from None
     token = os.environ.get(TOKEN_VARIABLE) or None
@@ -71,14 +73,15 @@ def serve(options: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m artifactflow_nb", description="Commands of ArtifactFlow NB.")
-    add_serve(parser.add_subparsers(required=True, metavar="command"))
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for add_command in (add_serve, *map(resolve_name, COMMANDS.values())):
+        add_command(commands)
     options = parser.parse_args(arguments)
     try:
-        options.run(options)
+        return options.run(options) or 0
     except ArtifactFlowError as error:
         print(wrap_words(str(error)), file=sys.stderr)  # noqa: T201 - the answer of a command
         return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 ::
 
-    start, resume_if_ready ──> claim the run ──> load its stored events ──> a driver in a task of its own
+    start, resume_if_ready ──> acquire the run ──> load its stored events ──> a driver in a task of its own
 
     flow ───> an answer ─────────────────────────> complete
       ^  ├──> an exception ──────────────────────> error or cancelled
@@ -85,7 +85,7 @@ class RunDriver:
 
     Args:
         engine: The services of the engine.
-        run: The run's row when the process claimed it.
+        run: The run's row when the process acquired it.
         feed: The run's events so far, and its listeners.
         clock: The run's clock.
         owner: The owner that the run's row names; its lock is released when this process stops driving the run.
@@ -237,7 +237,7 @@ class RunDriver:
                     if has_paused:
                         await self.publish_decisions(only_while_waiting=True)
                         is_decided = await approvals.is_any_gate_decided(progress.gates)
-                        if not (is_decided and await self._engine.services.runs.claim(self.run.run_id, self.owner)):
+                        if not (is_decided and await self._engine.services.runs.acquire(self.run.run_id, self.owner)):
                             self._stop(is_over=True)
                             return None
 
@@ -406,7 +406,7 @@ class RunScheduler:
             if not self._engine.run_locks.owns(run.owner):  # of its own runs the process has the current rows
                 run = await self._services.runs.get(run.run_id)
                 await self._engine.run_config.check_resume(run)
-            driver = await self._claim(run)
+            driver = await self._acquire(run)
             self._storage_problems.pop(run.run_id, None)
             return self._run_in_task(driver, driver.drive)
 
@@ -436,7 +436,7 @@ class RunScheduler:
             return False
         try:
             await self.start(run)
-        except Conflict:  # another process has claimed it
+        except Conflict:  # another process has acquired it
             return False
         return True
 
@@ -471,8 +471,8 @@ class RunScheduler:
             if effective_status(self._engine.folder, run.status, run.owner) == INTERRUPTED:
                 raise StoreError(problem)
 
-    async def _claim(self, run: StoredRun) -> RunDriver:
-        """Claim a run for this process unless it owns it already, and create its driver."""
+    async def _acquire(self, run: StoredRun) -> RunDriver:
+        """Acquire a run for this process unless it owns it already, and create its driver."""
         is_ours, gone_owner = self._engine.run_locks.owns(run.owner), None
         if is_ours and run.owner:
             owner = run.owner
@@ -480,7 +480,7 @@ class RunScheduler:
             gone_owner = run.owner if run.status == RUNNING and is_owner_gone(self._engine.folder, run.owner) else None
             owner = self._engine.run_locks.acquire()
         try:
-            if owner != run.owner and not await self._services.runs.claim(run.run_id, owner, gone_owner=gone_owner):
+            if owner != run.owner and not await self._services.runs.acquire(run.run_id, owner, gone_owner=gone_owner):
                 present = await self._services.runs.get(run.run_id)
                 reason = "another process runs it" if present.status == RUNNING else f"it is {present.status}"
                 raise Conflict(f"The run {run.run_id!r} cannot be continued here: {reason}.")
@@ -532,7 +532,7 @@ class RunScheduler:
                     run = await self._services.runs.get(run_id)
                     if run.status not in {WAITING, RUNNING}:
                         raise Conflict(f"The run {run_id!r} has ended already: {run.status}.")
-                    driver = await self._claim(run)
+                    driver = await self._acquire(run)
                     driver.is_clicked = not by_code
                     task = self._run_in_task(driver, driver.cancel)
             await asyncio.wait([task])

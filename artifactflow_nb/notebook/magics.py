@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -21,6 +22,7 @@ from IPython.display import display
 from artifactflow_nb.core.text.cards import CardTable, Code, card_frame
 from artifactflow_nb.core.text.format import did_you_mean
 from artifactflow_nb.errors import ArtifactFlowError, brief
+from artifactflow_nb.plugins import MAGICS
 
 if TYPE_CHECKING:
     from artifactflow_nb.notebook.references import ConversationLike
@@ -175,6 +177,7 @@ class MagicHelp:
 
     def __init__(self) -> None:
         rows = [(Code(f"%af {name} {each.usage}".rstrip()), each.description) for name, each in COMMANDS.items()]
+        rows += [(Code(f"%af {name} {usage}"), description) for name, (_, description, usage) in MAGICS.items()]
         self._table = CardTable(("command", "shows or does"), rows)
 
     def __repr__(self) -> str:
@@ -289,8 +292,11 @@ class ArtifactFlowMagics(Magics):
         """Show runs, conversations and requests, and decide requests: `%af help` lists the commands."""
         variable, words = _split_workbench(line.split())
         name, *arguments = words or ["help"]
+        if name in MAGICS:
+            return resolve_name(MAGICS[name][0])(arguments, self._shell.user_ns)
         if name not in COMMANDS:
-            raise UsageError(f"There is no %af {name}.{did_you_mean(name, COMMANDS)} Known: {', '.join(COMMANDS)}.")
+            known = [*COMMANDS, *MAGICS]
+            raise UsageError(f"There is no %af {name}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
         if arguments and not COMMANDS[name].usage:
             raise UsageError(f"%af {name} takes no arguments. Remove {brief(' '.join(arguments))}.")
         if name == "help":
@@ -350,7 +356,7 @@ class ArtifactFlowMagics(Magics):
                 variable, before = _split_workbench(before)
                 match before:
                     case ["%af"]:
-                        possible = list(COMMANDS)
+                        possible = [*COMMANDS, *MAGICS]
                     case ["%af", name] if name in COMMANDS and (wb := self._find_workbench(variable)):
                         possible = COMMANDS[name].complete_ids(wb)
                     case ["%%ask", *options] if context.cursor_line == 0:

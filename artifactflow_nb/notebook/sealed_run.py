@@ -37,7 +37,7 @@ from artifactflow_nb.export.report import write_report
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.run import RunRecord
-from artifactflow_nb.plugins import SealedRunAccessors, load_plugins
+from artifactflow_nb.plugins.built_in import SealedRunAccessors, load_plugins
 from artifactflow_nb.recording.seal import ReadSource, SealedParts, read_sealed, write_store
 from artifactflow_nb.recording.verify import VerificationReport, verify
 from artifactflow_nb.store.database import DatabaseWork, connect

@@ -21,7 +21,7 @@ from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.run import Run, start_run
 from artifactflow_nb.recording.engine import RecordingThread
 from artifactflow_nb.recording.rows import ENDED
-from artifactflow_nb.sources.changes import SourceChange, UncheckedSource, claims_on, sources_of_run
+from artifactflow_nb.sources.changes import SourceChange, UncheckedSource, sources_of_run, statements_on
 from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
 from artifactflow_nb.sources.values import IndexingResult
 from artifactflow_nb.sources.vector_search import EmbeddingForecast
@@ -60,10 +60,10 @@ class RefreshedRun(CardMixin):
             return (
                 f"Nothing has changed: {count(self.n_unchanged, 'source')} as before{unchecked}. No model was called."
             )
-        n_claims = sum(len(change.claims) for change in self.changes)
+        n_statements = sum(len(change.statements) for change in self.changes)
         n_removed = sum(change.kind == "removed" for change in self.changes)
         changed = f"{count(len(self.changes) - n_removed, 'source')} changed, {n_removed} removed"
-        return f"{changed}, {self.n_unchanged} as before{unchecked}; {count(n_claims, 'claim')} to check."
+        return f"{changed}, {self.n_unchanged} as before{unchecked}; {count(n_statements, 'claim')} to check."
 
     def __repr__(self) -> str:
         return f"RefreshedRun({self.run.run_id!r}: {self.summary})"
@@ -71,13 +71,13 @@ class RefreshedRun(CardMixin):
     def _card(self) -> Card:
         rows: CardRows = [("run", Code(self.run.run_id))]
         rows += [("follow-up run", Code(self.follow_up.run_id))] if self.follow_up else []
-        claims = [
-            (change.kind, change.title, claim, Code(change.address))
+        statements = [
+            (change.kind, change.title, statement, Code(change.address))
             for change in self.changes
-            for claim in change.claims or ("(the report cites it nowhere)",)
+            for statement in change.statements or ("(the report cites it nowhere)",)
         ]
         columns = ("is", "source", "claim that rests on it", "address")
-        folds = [Details("Changes", CardTable.from_rows(columns, claims), is_open=True)] if claims else []
+        folds = [Details("Changes", CardTable.from_rows(columns, statements), is_open=True)] if statements else []
         if self.unchecked:
             lines = [(Code(source.address), source.reason) for source in self.unchecked]
             folds.append(Details("Not checked", CardTable.from_rows(("address", "reason"), lines)))
@@ -221,8 +221,8 @@ class Sources:
         used = sources_of_run(handle.rows()["tool_calls"], "\n\n".join(texts))
         with_pages = web and engine.settings.cassette_mode not in {"replay", "verify"}
         review = self._thread.call(engine.review_sources(used, with_pages=with_pages))
-        claims = claims_on(texts)
-        changes = tuple(replace(each, claims=tuple(claims.get(each.address, ()))) for each in review.changes)
+        statements = statements_on(texts)
+        changes = tuple(replace(each, statements=tuple(statements.get(each.address, ()))) for each in review.changes)
         follow_up = None
         if changes:
             question = with_context(without_context(handle.question), [_changes_text(changes, list(written))])
@@ -250,7 +250,7 @@ def _changes_text(changes: Iterable[SourceChange], report_ids: Sequence[str]) ->
     lines = ["This question was answered above. Since then, sources of that answer have changed:"]
     for change in changes:
         lines.append(f"- {change.address} ({change.title}) was {change.kind}. Claims that rest on it:")
-        lines += [f"  - {claim}" for claim in change.claims] or ["  - none that is marked"]
+        lines += [f"  - {statement}" for statement in change.statements] or ["  - none that is marked"]
     reports = " and ".join(f"`{report_id}`" for report_id in report_ids)
     where = f"in the artifact {reports}, which gets a new version" if report_ids else "in a new answer"
     lines.append(

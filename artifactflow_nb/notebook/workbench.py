@@ -53,7 +53,7 @@ from artifactflow_nb.notebook.renamed import RENAMED
 from artifactflow_nb.notebook.run import Run, start_run
 from artifactflow_nb.notebook.sources import BudgetLike, Sources
 from artifactflow_nb.notebook.store import WorkbenchStore
-from artifactflow_nb.plugins import WorkbenchAccessors, load_plugins
+from artifactflow_nb.plugins.built_in import WorkbenchAccessors, load_plugins
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
 from artifactflow_nb.store.approvals import load_open_requests

@@ -1,65 +1,37 @@
-"""The plugins that come with the package, each a folder. To take one out, remove its folder and its lines here."""
+"""The plugins that come with the package, each a folder. To take one out, remove its folder and its lines here.
 
-from collections.abc import Callable, Iterable
-from importlib.metadata import entry_points
-from typing import Any, Generic, TypeVar
+This module needs no engine: what a plugin adds to `af`, to the commands of `python -m artifactflow_nb` and to `%af` is
+found here by name, and loaded on first use. `built_in.py` lists the values of the plugins.
+"""
 
-from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS, Plugin, add_plugin
-from artifactflow_nb.errors import UsageError, brief
-from artifactflow_nb.plugins.graphs import GRAPHS
-from artifactflow_nb.plugins.literature import LITERATURE
-from artifactflow_nb.plugins.literature import references as literature_references
-from artifactflow_nb.plugins.projects import PROJECTS
-from artifactflow_nb.plugins.projects.accessor import ProjectFrames, Projects
+from typing import TYPE_CHECKING
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    # One line for each name of `PUBLIC_NAMES`:
+    from artifactflow_nb.plugins.claims.report import check_notebook as check_notebook
+    from artifactflow_nb.plugins.graphs.adapt import adapt as adapt
 
-GROUP = "artifactflow_nb.plugins"
-"""The group of the entry points of packages that bring a plugin; a workbench uses those that it names."""
+__all__ = [
+    "adapt",  # of graphs
+    "check_notebook",  # of claims
+]
 
-for _plugin in (
-    # One line for each plugin:
-    GRAPHS,
-    LITERATURE,
-    PROJECTS,
-):
-    BUILT_IN_PLUGINS[_plugin.name] = add_plugin(_plugin)
+PUBLIC_NAMES = {
+    "adapt": "plugins.graphs.adapt",
+    "check_notebook": "plugins.claims.report",
+}
+"""Names of `af`, with the module that defines them."""
 
+COMMANDS = {
+    "check": "artifactflow_nb.plugins.claims.command:add_check",
+}
+"""Commands of `python -m artifactflow_nb`, each with the function that adds its parser."""
 
-class Accessor(Generic[T]):
-    """A property of a workbench or a sealed run that a plugin adds; `create` makes its value from the object."""
-
-    def __init__(self, create: Callable[[Any], T]) -> None:
-        self._create = create
-
-    def __get__(self, owner: Any, _owner_type: type) -> T:
-        return self._create(owner)
-
-
-class SealedRunAccessors:
-    """The accessors of the built-in plugins on a sealed run, a line for each plugin."""
-
-    works_df = literature_references.works_df
-    projects = Accessor(ProjectFrames)
-
-
-class WorkbenchAccessors:
-    """The accessors of the built-in plugins on a workbench, a line for each plugin."""
-
-    works_df = literature_references.works_df
-    projects = Accessor(Projects)
-
-
-def load_plugins(plugins: Iterable[Plugin | str]) -> list[Plugin]:
-    """Return plugins, those passed by name from the installed packages; `UsageError` for an unknown name."""
-    loaded: list[Plugin] = []
-    for plugin in plugins:
-        if isinstance(plugin, str):
-            installed = {entry.name: entry for entry in entry_points(group=GROUP)}
-            if plugin not in installed:
-                known = ", ".join(installed) or "none"
-                raise UsageError(f"No installed package has a plugin {brief(plugin)}. Installed plugins: {known}.")
-            loaded.append(installed[plugin].load())
-        else:
-            loaded.append(plugin)
-    return loaded
+MAGICS = {
+    "check": (
+        "artifactflow_nb.plugins.claims.command:check_this",
+        "check a notebook (claims)",
+        "[FILE]",
+    ),
+}
+"""Commands of `%af` that need no workbench: the function, which gets the arguments and the variables; the help."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-import artifactflow_nb.plugins  # noqa: F401 - makes the built-in plugins known to engines
+import artifactflow_nb.plugins.built_in  # noqa: F401 - makes the built-in plugins known to engines
 from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.analysis.frames.catalog import all_frames
 from artifactflow_nb.analysis.frames.reading import load_frame

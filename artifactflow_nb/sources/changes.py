@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from artifactflow_nb.sources.citation_marks import claims_by_address
+from artifactflow_nb.sources.citation_marks import statements_by_address
 from artifactflow_nb.sources.citations import documents_read, find_addresses, read_hits
 from artifactflow_nb.sources.excerpt import is_excerpt_of
 from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
@@ -18,13 +18,13 @@ class SourceChange:
         address: Address of the source.
         title: Title of the source.
         kind: `changed`, or `removed` if the address no longer exists.
-        claims: The sentences of the run's report that cite it.
+        statements: The sentences of the run's report that cite it.
     """
 
     address: str
     title: str
     kind: Literal["changed", "removed"]
-    claims: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,11 @@ def sources_of_run(tool_calls: Sequence[Mapping[str, Any]], report: str) -> list
     return used
 
 
-def claims_on(texts: Iterable[str]) -> dict[str, list[str]]:
+def statements_on(texts: Iterable[str]) -> dict[str, list[str]]:
     """Return the sentences of several texts that cite each address."""
-    claims: dict[str, list[str]] = {}
+    statements: dict[str, list[str]] = {}
     for text in texts:
-        for address, found in claims_by_address(text).items():
-            known = claims.setdefault(address, [])
-            known += [claim for claim in found if claim not in known]
-    return claims
+        for address, found in statements_by_address(text).items():
+            known = statements.setdefault(address, [])
+            known += [statement for statement in found if statement not in known]
+    return statements

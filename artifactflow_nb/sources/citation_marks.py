@@ -253,9 +253,9 @@ class Citations:
             statement += before
             piece = mark[0]
             if mark[1] is not None:
-                numbers, claim = dict.fromkeys(cited_numbers(mark[1])), html.unescape(statement)
+                numbers, sentence = dict.fromkeys(cited_numbers(mark[1])), html.unescape(statement)
                 if all(number in self.listed for number in numbers):
-                    piece = "".join(self._mark_html(self.listed[number], claim) for number in numbers) or piece
+                    piece = "".join(self._mark_html(self.listed[number], sentence) for number in numbers) or piece
             elif link := self.link(html.unescape(piece).rstrip(".,;:!?)]"), ""):  # the file of a local source
                 piece = f'<a href="{escape(link)}" {_LINK}>{piece}</a>'
             pieces += [before, piece]
@@ -331,8 +331,8 @@ def find_passage(statement: str, text: str) -> tuple[str, str, str]:
         The text before the sentence, the sentence, and the text after it. If no sentence shares enough words with the
         statement, the first is the beginning of the source and the others are empty.
     """
-    claim = next((part for part in reversed(_SENTENCE_END.split(statement.strip())) if _WORD.search(part)), "")
-    words = set(_WORD.findall(claim.casefold()))
+    sentence = next((part for part in reversed(_SENTENCE_END.split(statement.strip())) if _WORD.search(part)), "")
+    words = set(_WORD.findall(sentence.casefold()))
     quotes = [sentence.quote for sentence in split_sentences(text)]
     shares = [len(words & set(_WORD.findall(quote.casefold()))) / max(len(words), 1) for quote in quotes]
     best = max(range(len(quotes)), key=shares.__getitem__, default=-1)
@@ -345,11 +345,11 @@ def find_passage(statement: str, text: str) -> tuple[str, str, str]:
     return before, clip(quotes[best], 2 * _PASSAGE_COLUMNS), clip(after, around) if around else ""
 
 
-def claims_by_address(markdown: str) -> dict[str, list[str]]:
+def statements_by_address(markdown: str) -> dict[str, list[str]]:
     """Return the sentences of a report that cite each address, by a mark `[1]` or by the address itself."""
     listed = listed_sources(markdown)
     own = {entry[0] for entry in source_entries(markdown)}
-    claims: dict[str, list[str]] = {}
+    statements: dict[str, list[str]] = {}
     for line in markdown.splitlines():
         if (entry := ENTRY.match(line)) and entry[0] in own:
             continue
@@ -357,11 +357,11 @@ def claims_by_address(markdown: str) -> dict[str, list[str]]:
             numbers = [int(number) for number in re.findall(r"\d+", mark[1] or "")]
             cited = [listed[number].address for number in numbers if number in listed]
             before = _MARK_OR_ANY_ADDRESS.sub("", line[: mark.start()]).lstrip("> -*#").rstrip(" ([")
-            claim = next((part for part in reversed(_SENTENCE_END.split(before)) if _WORD.search(part)), "")
+            sentence = next((part for part in reversed(_SENTENCE_END.split(before)) if _WORD.search(part)), "")
             for address in cited if mark[1] else [mark[0].rstrip(".,;:!?)]")]:
-                known = claims.setdefault(address, [])
-                known += [claim.strip()] if claim and claim.strip() not in known else []
-    return claims
+                known = statements.setdefault(address, [])
+                known += [sentence.strip()] if sentence and sentence.strip() not in known else []
+    return statements
 
 
 _CODE_OR_FORMULA = re.compile(

@@ -225,11 +225,8 @@ class RunStore:
 
         return await self._database.write(work)
 
-    async def claim(self, run_id: str, owner: str, *, gone_owner: str | None = None) -> bool:
-        """Make `owner` the owner of a waiting run, or of a running one whose owner is `gone_owner`.
-
-        Returns False if another engine has claimed it.
-        """
+    async def acquire(self, run_id: str, owner: str, *, gone_owner: str | None = None) -> bool:
+        """Make `owner` the owner of a waiting run, or of a run of `gone_owner`; False if another engine has the run."""
 
         def work(db: sqlite3.Connection) -> bool:
             cursor = db.execute(

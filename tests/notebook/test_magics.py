@@ -19,6 +19,7 @@ import artifactflow_nb as af
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.notebook.magics import COMMANDS, MagicHelp
+from artifactflow_nb.plugins import MAGICS
 
 
 @pytest.fixture
@@ -322,7 +323,7 @@ def test_completion_offers_commands_options_and_ids(shell: InteractiveShell, wb:
     """A line of Python and the text of a question get no completions."""
     run = wb.ask("Write.").wait(10)
     request = run.pending[0]
-    assert completions(shell, "%af ") == list(COMMANDS)
+    assert completions(shell, "%af ") == [*COMMANDS, *MAGICS]
     assert completions(shell, "%af a") == ["artifacts", "approve", "answer"]
     assert completions(shell, "%af approve ") == [request.id]
     assert completions(shell, "%af deny req") == [request.id]

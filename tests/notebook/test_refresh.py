@@ -7,7 +7,7 @@ import pytest
 from support.web_server import Reply, WebServer
 
 import artifactflow_nb as af
-from artifactflow_nb.sources.citation_marks import claims_by_address
+from artifactflow_nb.sources.citation_marks import statements_by_address
 from artifactflow_nb.sources.excerpt import excerpt, is_excerpt_of
 
 BACKUPS = "local:notes/backups.md#backups"
@@ -59,7 +59,7 @@ def test_changed_file_leads_to_a_new_version_of_the_report(
     refreshed = wb.sources.refresh(run)
     (change,) = refreshed.changes
     assert (change.address, change.kind, refreshed.n_unchanged) == (BACKUPS, "changed", 1)
-    assert change.claims == ("Backups run every night at two", "They are checked once a month")
+    assert change.statements == ("Backups run every night at two", "They are checked once a month")
     assert "1 source changed, 0 removed, 1 as before; 2 claims to check." in repr(refreshed)
     assert refreshed.follow_up is not None
     report = refreshed.follow_up.wait().artifacts["research_report"]
@@ -90,7 +90,7 @@ def test_removed_file_is_a_change_with_its_claims(wb: af.Workbench, notes: Path)
     (notes / "keys.md").unlink()
     refreshed = wb.sources.refresh(run)
     (change,) = refreshed.changes
-    assert (change.address, change.kind, change.claims) == (KEYS, "removed", ("The key is with the steward",))
+    assert (change.address, change.kind, change.statements) == (KEYS, "removed", ("The key is with the steward",))
     assert refreshed.follow_up is not None
     refreshed.follow_up.wait()
 
@@ -146,7 +146,7 @@ def test_pages_are_fetched_again(tmp_path: Path) -> None:
                 urls[1]: "changed",
                 urls[2]: "removed",
             }
-            assert refreshed.changes[0].claims == ("The price is 5",)
+            assert refreshed.changes[0].statements == ("The price is 5",)
             assert [source.address for source in refreshed.unchecked] == [urls[3]]
             assert refreshed.n_unchanged == 1
             assert refreshed.follow_up is not None
@@ -224,7 +224,7 @@ def test_offline_model_writes_a_new_version(notes: Path, tmp_path: Path) -> None
 )  # fmt: skip
 def test_claims_are_the_sentences_before_marks(text: str, claims: dict[str, list[str]]) -> None:
     """A claim is the sentence that a mark or an address ends; the list of sources claims nothing."""
-    assert claims_by_address(text) == claims
+    assert statements_by_address(text) == claims
 
 
 def test_excerpt_is_compared_by_its_pieces() -> None:

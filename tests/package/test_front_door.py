@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 import artifactflow_nb as af
+from artifactflow_nb import plugins
 from artifactflow_nb.notebook.renamed import RENAMED
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +31,9 @@ def checker_imports() -> dict[str, str]:
     (block,) = [node for node in SOURCE.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     assert len(imports) == len(block.body)
-    return {alias.asname or alias.name: str(node.module) for node in imports for alias in node.names}
+    names = {alias.asname or alias.name: str(node.module) for node in imports for alias in node.names}
+    assert names.pop("*") == plugins.__name__
+    return names
 
 
 LAZY = {
@@ -46,7 +49,8 @@ SUBMODULES = ast.literal_eval(assigned("_SUBMODULES"))
 def test_all_is_a_literal_with_every_lazily_loaded_name() -> None:
     """`__all__` can be read without executing the module, and names each entry of the table once."""
     names = ast.literal_eval(assigned("__all__"))
-    assert names == af.__all__
+    assert [*names, *plugins.__all__] == af.__all__
+    assert sorted(plugins.__all__) == sorted(plugins.PUBLIC_NAMES)
     assert sorted(names) == sorted({"__version__", *SUBMODULES, *LAZY})
 
 
@@ -56,9 +60,12 @@ def test_checkers_and_the_lazy_table_find_each_name_in_the_same_module() -> None
     }
 
 
-@pytest.mark.parametrize("name", LAZY)
+MODULES = LAZY | {name: f"artifactflow_nb.{module}" for name, module in plugins.PUBLIC_NAMES.items()}
+
+
+@pytest.mark.parametrize("name", MODULES)
 def test_public_name_resolves_to_the_object_of_its_module(name: str) -> None:
-    assert getattr(af, name).__module__ == LAZY[name]
+    assert getattr(af, name).__module__ == MODULES[name]
 
 
 def test_typed_api_uses_every_public_name() -> None:
@@ -73,7 +80,7 @@ def test_typed_api_uses_every_public_name() -> None:
 MEMBERS = {
     "af": "AgentConfig Budget DebugMiddleware Decision NoAnswer OfflineModel OpenAIModel Price Reviewer Run "
     "ScriptedModel Settings ToolCall ToolContext ToolResult Workbench __version__ accept_cassette adapt cassette_df "
-    "compare engine errors extend open_run plots testing tool trust_folder",
+    "check_notebook compare engine errors extend open_run plots testing tool trust_folder",
     "wb": "approvals_df artifact_panel artifacts artifacts_df ask chat close columns_df conversation conversations "
     "created_at data_dir events_df flows forecast graph_config home is_open llm_calls_df messages_df metrics "
     "metrics_df models panel pending plan_steps_df projects query register_agent register_flow repro run runs "

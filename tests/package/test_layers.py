@@ -21,6 +21,7 @@ ROOMS = [
     "notebook/sealed_run",
     "server",
     "plugins",
+    "plugins/claims",
     "plugins/graphs",
     "plugins/literature",
     "plugins/projects",

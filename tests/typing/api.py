@@ -25,6 +25,7 @@ from artifactflow_nb.notebook.lists import EventList, RequestList, RunList, Step
 from artifactflow_nb.notebook.run import Markdown
 from artifactflow_nb.notebook.sealed_run import SealedRun
 from artifactflow_nb.notebook.sources import RefreshedRun
+from artifactflow_nb.plugins.claims.report import NotebookReport
 from artifactflow_nb.plugins.graphs.adapt import AdaptedGraph
 from artifactflow_nb.plugins.projects.accessor import Projects
 from artifactflow_nb.plugins.projects.block import BlockHandle, Blocks
@@ -226,6 +227,8 @@ def recordings(run: af.Run) -> None:
     assert_type(comparison.steps, pd.DataFrame)
     af.accept_cassette("runs.jsonl")
     assert_type(af.trust_folder(), TrustedFolder)
+    assert_type(af.check_notebook("paper.ipynb", data="results"), NotebookReport)
+    assert_type(af.check_notebook("paper.ipynb").df, pd.DataFrame)
 
 
 def extensions(wb: af.Workbench, graph: Any) -> None:

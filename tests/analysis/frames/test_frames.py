@@ -121,7 +121,8 @@ def test_empty_frames_have_the_same_types(sample_store: Path, open_workbench: Op
 def test_frames_are_the_same_after_a_restart(sample_store: Path) -> None:
     """Frames come from stored rows, so another process loads the same."""
     code = (
-        "import sys, artifactflow_nb.plugins; from pathlib import Path; from artifactflow_nb.analysis import frames\n"
+        "import sys, artifactflow_nb.plugins.built_in; from pathlib import Path\n"
+        "from artifactflow_nb.analysis import frames\n"
         "for frame in frames.all_frames():\n"
         "    frame_rows = frames.load_frame(Path(sys.argv[1]), frame)\n"
         "    print(frame_rows.drop(columns='wait_ms', errors='ignore').to_csv())"

@@ -1,0 +1,425 @@
+"""`check`: what sources say about a claim, by fixed rules and without a model.
+
+A verdict "contradicted" needs a sentence of a source that is about the same thing beyond doubt; likeness alone never
+says "supported". What the rules leave open is "uncheckable".
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
+
+from artifactflow_nb.plugins.claims.figures import Figure, agrees, is_rounder, read_figures
+from artifactflow_nb.plugins.claims.language import lists, phrase_pattern, terms
+from artifactflow_nb.plugins.claims.prose import Claim, clauses, plain_text
+from artifactflow_nb.plugins.claims.sources import Sentence, Source, normalized
+
+STATUSES = ("supported", "contradicted", "unsupported", "uncheckable", "unchecked")
+
+_QUOTED = re.compile(r"[“\"„«「『]([^“”\"„«»「」『』\n]{8,2000})[”\"»」』]")
+_NEAR = 0.45
+"""The share of a claim's weight in a sentence from which the sentence is about the same thing."""
+_SAME = 0.72
+"""The share from which the sentence says the same but for a detail."""
+_MISQUOTE = 0.7
+_QUOTE_WORDS = 3
+_QUOTE_CHARACTERS = 6
+_SHORT_VERBATIM = 12
+_NAME = re.compile(r"(?<![.!?:“\"\w] )(?<!^)\b[A-Z][a-zA-Zé’-]+(?:\s+[A-Z][a-zA-Zé’-]*)*")
+_TOKEN = re.compile(r"\x00\d+|[^\W\d_]+(?:['’-][^\W\d_]+)*|[\u3400-\u9fff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a source says about a claim.
+
+    `method` is the rule: quotes, figures, names, order, words; empty if no rule applied. `quote` is the passage of the
+    source at `address`, between the places `start` and `end` of its text.
+    """
+
+    status: str
+    method: str = ""
+    reason: str = ""
+    quote: str = ""
+    start: int = 0
+    end: int = 0
+    address: str = ""
+
+
+def check(claim: str | Claim, sources: Sequence[Source | str]) -> Verdict:
+    """Compare a claim with the sources that it cites."""
+    claim = claim if isinstance(claim, Claim) else Claim(plain_text(claim), 0)
+    texts = [source if isinstance(source, Source) else Source(source) for source in sources]
+    if not texts:
+        return Verdict("unsupported", reason="No source is cited.")
+    readable = [source for source in texts if source.text.strip()]
+    if not readable:
+        return Verdict("unchecked", reason="The source has no text.")
+    verdicts = [_Comparison(claim, source).verdict() for source in readable]
+    ranks = ("supported", "uncheckable", "contradicted", "unsupported")
+    return min(verdicts, key=lambda verdict: ranks.index(verdict.status))
+
+
+class _Comparison:
+    """One claim beside one source."""
+
+    def __init__(self, claim: Claim, source: Source) -> None:
+        self.claim = claim
+        self.text = claim.plain
+        self.source = source
+        self.figures = [figure for figure in read_figures(self.text) if figure.kind != "name"]
+        self.terms = terms(_without(self.text, self.figures))
+        self.candidates = source.candidates(self.terms)
+
+    @property
+    def best(self) -> Sentence | None:
+        """The sentence that is about the same thing; None if no sentence is, or if two could be."""
+        if not self.candidates or self.candidates[0][0] < _NEAR:
+            return None
+        return self.candidates[0][1]
+
+    def verdict(self) -> Verdict:
+        """Apply the rules in their order; the first one that decides counts."""
+        if found := self._quotes():
+            return found
+        flat = normalized(self.text).rstrip(".。!！;；")
+        if len(flat) >= _SHORT_VERBATIM and self._place(flat) is not None:
+            return self._at("supported", "words", "The source says it in these words.", self._sentence_with(flat))
+        for rule in (self._slots, self._exchanges, self._figures, self._order, self._names):
+            if found := rule():
+                return found
+        if not self.candidates or self.candidates[0][0] < _NEAR:
+            return Verdict(
+                "uncheckable", reason="No sentence of the source is about this.", address=self.source.address
+            )
+        if (sentence := self._extracted()) is not None:
+            return self._at("supported", "words", "The source says it in these words, among others.", sentence)
+        return self._at("uncheckable", "", "The wording is not the source's.", self.candidates[0][1])
+
+    def _at(self, status: str, method: str, reason: str, sentence: Sentence | None) -> Verdict:
+        """Return a verdict that rests on a sentence."""
+        if sentence is None:
+            return Verdict(status, method, reason, address=self.source.address)
+        quote = " ".join(sentence.text.split())
+        end = sentence.start + len(sentence.text)
+        return Verdict(status, method, reason, quote, sentence.start, end, self.source.address)
+
+    def _place(self, flat: str) -> int | None:
+        """Return where a normalised text stands as whole words; None if it does not."""
+        for match in re.finditer(re.escape(flat), self.source.flat):
+            before = self.source.flat[max(match.start() - 2, 0) : match.start()]
+            after = self.source.flat[match.end() : match.end() + 2]
+            joins_before = flat[0].isalnum() and flat[0].isascii() and before[-1:].isalnum()
+            joins_after = (
+                flat[-1].isalnum() and flat[-1].isascii() and (after[:1].isalnum() or re.match(r"[.,]\d|%", after))
+            )
+            if not joins_before and not joins_after and not re.search(r"\d[.,]$", before if flat[0].isdigit() else ""):
+                return match.start()
+        return None
+
+    def _sentence_with(self, flat: str) -> Sentence | None:
+        """Return the sentence in which a verbatim text begins."""
+        likely = [sentence for _, sentence in self.candidates]
+        return next((sentence for sentence in likely if flat in normalized(sentence.text)), next(iter(likely), None))
+
+    # Quotes
+
+    def _quotes(self) -> Verdict | None:
+        is_block = self.claim.kind == "quote"
+        quoted = [self.text] if is_block else [match[1] for match in _QUOTED.finditer(self.text)]
+        long = [quote for quote in quoted if is_block or _is_long(quote)]
+        for quote in long:
+            pieces = [
+                piece for piece in re.split(r"\[?(?:…|\.\.\.|……)\]?", normalized(quote).strip('"')) if piece.strip()
+            ]
+            if all(self._place(piece.strip(" .,;:")) is not None for piece in pieces):
+                continue
+            near = self._nearest(quote)
+            if near is not None:
+                return self._at("contradicted", "quotes", "The source has other words than the quote.", near)
+            return Verdict(
+                "contradicted" if is_block else "unsupported",
+                "quotes",
+                "The quote is nowhere in the source.",
+                address=self.source.address,
+            )
+        if not long:
+            return None
+        rest = self.text
+        for quote in long:
+            rest = rest.replace(quote, " ")
+        if is_block or not [figure for figure in read_figures(rest) if figure.kind != "name"]:
+            return self._at("supported", "quotes", "The quote is verbatim.", self._sentence_with(normalized(long[0])))
+        return None
+
+    def _nearest(self, quote: str) -> Sentence | None:
+        """Return the sentence that a quote was made from."""
+        content = _tokens(quote)
+        for _, sentence in self.source.candidates(terms(quote), 3):
+            matcher = SequenceMatcher(None, content, _tokens(sentence.text), autojunk=False)
+            shared = sum(block.size for block in matcher.get_matching_blocks())
+            if shared >= _MISQUOTE * len(content):
+                return sentence
+        return None
+
+    # Figures
+
+    def _slots(self) -> Verdict | None:
+        """Compare figure with figure where a sentence has the same words around them."""
+        for score, sentence in self.candidates[:2]:
+            if score < _SAME or not self.figures:
+                continue
+            others = [figure for figure in sentence.figures if figure.kind != "name"]
+            mine, theirs = _slotted(self.text, self.figures), _slotted(sentence.text, others)
+            matcher = SequenceMatcher(None, [_masked(t) for t in mine], [_masked(t) for t in theirs], autojunk=False)
+            blocks = matcher.get_matching_blocks()
+            if sum(block.size for block in blocks) < _SAME * len(mine):
+                continue
+            pairs = [(mine[b.a + i], theirs[b.b + i]) for b in blocks for i in range(b.size)]
+            for a, b in pairs:
+                if not a[0] == b[0] == "\x00":
+                    continue
+                figure, other = self.figures[int(a[1:])], others[int(b[1:])]
+                # A shorter claim may leave out the figure of this place and name a later one.
+                is_elsewhere = len(self.figures) < len(others) and any(agrees(figure, each) for each in others)
+                if not is_elsewhere and (found := self._differs(figure, other, sentence)):
+                    return found
+        return None
+
+    def _differs(self, figure: Figure, other: Figure, sentence: Sentence) -> Verdict | None:
+        """Return a contradiction if two figures of the same place cannot both be right."""
+        if agrees(figure, other) or is_rounder(other, figure):
+            return None
+        if figure.kind != other.kind and {figure.kind, other.kind} != {"date", "year"}:
+            return None
+        if figure.measure != other.measure and not (figure.measure and other.measure):
+            return None
+        reason = f"{other.text.strip()} there, not {figure.text.strip()}."
+        return self._at("contradicted", "figures", reason, sentence)
+
+    def _exchanges(self) -> Verdict | None:
+        """Find a figure that the sentence gives to something else."""
+        sentence = self.best
+        if sentence is None or phrase_pattern("respectively").search(self.text + sentence.text):
+            return None
+        others = [figure for figure in sentence.figures if figure.kind == "number"]
+        everything = set(self.terms)
+        for figure in self.figures:
+            same = [other for other in others if agrees(figure, other)]
+            rivals = [other for other in others if other.measure == figure.measure and not agrees(figure, other)]
+            if len(same) != 1 or not rivals:
+                continue
+            own = set(_clause_terms(self.text, figure))
+            scope = own if len(self.figures) > 1 else everything
+            source_order = _clause_terms(sentence.text, same[0])
+            source_terms = set(source_order)
+            for rival in rivals:
+                theirs = set(_clause_terms(sentence.text, rival))
+                only_source, only_rival = source_terms - theirs, theirs - source_terms
+                is_taken = any(
+                    agrees(mine, rival) and set(_clause_terms(self.text, mine)) & only_rival for mine in self.figures
+                )
+                is_other = only_source and not only_source & scope and only_rival & own
+                is_subject = only_rival and only_rival <= own and source_order and source_order[0] not in scope
+                if (is_other or is_subject) and not is_taken:
+                    reason = f"{rival.text.strip()} there; {figure.text.strip()} is of something else."
+                    return self._at("contradicted", "figures", reason, sentence)
+        return None
+
+    def _figures(self) -> Verdict | None:
+        """Look for each figure: in the best sentences' paragraphs to agree, in the best sentence to differ."""
+        for figure in self.figures:
+            near = [sentence for score, sentence in self.candidates[:3] if score >= _NEAR / 2]
+            around = [each for sentence in near for each in self.source.paragraph(sentence.paragraph)]
+            if any(agrees(figure, other) for sentence in around for other in sentence.figures):
+                continue
+            if any(agrees(figure, other) for other in self.source.figures):
+                return self._contradicted(figure, _SAME)
+            if any(is_rounder(other, figure) for other in self.source.figures):
+                continue
+            reason = f"{figure.text.strip()} is nowhere in the source."
+            return self._contradicted(figure) or self._at("unsupported", "figures", reason, self.best)
+        return None
+
+    def _contradicted(self, figure: Figure, least: float = _NEAR) -> Verdict | None:
+        """Return a contradiction if the best sentence has exactly one figure of this kind, bound to the same words."""
+        if not self.candidates or self.candidates[0][0] < least:
+            return None
+        sentence = self.candidates[0][1]
+        if len(self.candidates) > 1 and self.candidates[1][0] > self.candidates[0][0] * 0.9 and least == _NEAR:
+            return None
+        own = set(_clause_terms(self.text, figure))
+        rivals = [
+            other
+            for other in sentence.figures
+            if other.kind == figure.kind
+            and other.is_spread == figure.is_spread
+            and other.measure == figure.measure
+            and (figure.measure or figure.kind != "number" or other.noun == figure.noun)
+            and not any(agrees(mine, other) for mine in self.figures if mine is not figure)
+        ]
+        if len(rivals) != 1 or not own & set(_clause_terms(sentence.text, rivals[0])):
+            return None
+        if figure.is_word and figure.value <= 3 and not figure.measure:  # noqa: PLR2004 - "two" is often no count
+            return None
+        return self._differs(figure, rivals[0], sentence)
+
+    # Order, opposites and names
+
+    def _order(self) -> Verdict | None:
+        """Find the two sides of "than", "before" or "because" exchanged, or a word replaced by its opposite."""
+        for score, sentence in self.candidates[:1]:
+            if score < _NEAR:
+                continue
+            if score >= _SAME and is_turned_round(self.text, sentence.text):
+                return self._at("contradicted", "order", "The source has it the other way round.", sentence)
+            mine, theirs = _words(self.text), _words(sentence.text)
+            matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
+            changes = [code for code in matcher.get_opcodes() if code[0] == "replace"]
+            shared = sum(block.size for block in matcher.get_matching_blocks())
+            if shared < len(mine) * _SAME or _is_negated(self.text) != _is_negated(sentence.text):
+                continue
+            for _, a, b, c, d in changes:
+                pair = _opposite_pair("".join(mine[a:b]), "".join(theirs[c:d])) or chinese_opposites(mine, theirs, a, c)
+                others = (
+                    {term for term in self.terms if not {term, *term} & {*terms(pair[0]), *pair[0]}} if pair else set()
+                )
+                if pair and others <= set(sentence.terms):
+                    return self._at("contradicted", "order", f"“{pair[1]}” there, not “{pair[0]}”.", sentence)
+        return None
+
+    def _names(self) -> Verdict | None:
+        """Compare names in the same place of the same sentence; a name that is nowhere has no support."""
+        for name in dict.fromkeys(match[0] for match in _NAME.finditer(self.text)):
+            if normalized(name) in self.source.flat or len(name) < 3:  # noqa: PLR2004
+                continue
+            if any(normalized(part) in self.source.flat for part in name.split()):
+                continue
+            for score, sentence in self.candidates[:1]:
+                left, right = _neighbours(self.text, name)
+                for other in (match[0] for match in _NAME.finditer(sentence.text)):
+                    is_slot = left and right and (left, right) == _neighbours(sentence.text, other)
+                    if score >= _SAME * 0.8 and is_slot and other not in self.text:
+                        return self._at("contradicted", "names", f"“{other}” there, not “{name}”.", sentence)
+            return self._at("unsupported", "names", f"“{name}” is nowhere in the source.", self.best)
+        return None
+
+    def _extracted(self) -> Sentence | None:
+        """Return a sentence of which the claim is a part: all its words in their order, and the same negations."""
+        skipped = {"the", "a", "an", *"约近"} if any(figure.is_about for figure in self.figures) else {"the", "a", "an"}
+        mine = [word for word in _words(phrase_pattern("about").sub(" ", self.text)) if word not in skipped]
+        for _, sentence in self.candidates[:3]:
+            theirs = iter(_words(sentence.text))
+            is_part = all(any(word == other for other in theirs) for word in mine)
+            has_figures = all(any(agrees(figure, other) for other in sentence.figures) for figure in self.figures)
+            if is_part and has_figures and _is_negated(self.text) == _is_negated(sentence.text):
+                return sentence
+        return None
+
+
+def _is_long(quote: str) -> bool:
+    return len(quote.split()) >= _QUOTE_WORDS or len(re.findall(r"[\u3400-\u9fff]", quote)) >= _QUOTE_CHARACTERS
+
+
+def _tokens(text: str) -> list[str]:
+    return [
+        match[0].lower() for match in re.finditer(r"\d[\d.,]*|[^\W\d_]+", re.sub(r"([\u3400-\u9fff])", r" \1 ", text))
+    ]
+
+
+def _without(text: str, figures: Sequence[Figure]) -> str:
+    """Return a text with its figures blanked."""
+    for figure in figures:
+        text = text[: figure.start] + " " * (figure.end - figure.start) + text[figure.end :]
+    return text
+
+
+def _slotted(text: str, figures: Sequence[Figure]) -> list[str]:
+    """Return the words of a text, each figure as a place with its number."""
+    for number, figure in reversed(list(enumerate(figures))):
+        text = f"{text[: figure.start]} \x00{number} {text[figure.end :]}"
+    return [match[0].lower() for match in _TOKEN.finditer(text)]
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text without its figures."""
+    figures = [figure for figure in read_figures(text) if figure.kind != "name"]
+    return [
+        match[0].lower()
+        for match in re.finditer(
+            r"[^\W_]+(?:['’-][^\W_]+)*", re.sub(r"([\u3400-\u9fff])", r" \1 ", _without(text, figures))
+        )
+    ]
+
+
+def _masked(token: str) -> str:
+    return "\x00" if token[0] == "\x00" else token
+
+
+def _clause_terms(text: str, figure: Figure) -> list[str]:
+    """Return the content of the clause that a figure stands in."""
+    for start, end in clauses(text):
+        if start <= figure.start < end:
+            rest = text[start : figure.start] + " " + text[min(figure.end, end) : end]
+            return terms(_without(rest, read_figures(rest)))
+    return []
+
+
+def _is_negated(text: str) -> bool:
+    """Return whether a text has a word of negation that negates."""
+    rest = phrase_pattern("no_negations").sub(" ", text)
+    return bool(phrase_pattern("negations").search(rest)) or "n't" in rest.replace("’", "'")
+
+
+def _sides(text: str) -> Iterator[tuple[str, frozenset[str], frozenset[str]]]:
+    for match in phrase_pattern("order").finditer(text):
+        yield match[0].lower(), frozenset(terms(text[: match.start()])), frozenset(terms(text[match.end() :]))
+
+
+def is_turned_round(text: str, other: str) -> bool:
+    """Return whether two texts have the same sides around a word such as "than", exchanged."""
+    for word, left, right in _sides(text):
+        for other_word, other_left, other_right in _sides(other):
+            mine = left - right, right - left
+            theirs = other_left - other_right, other_right - other_left
+            moved = mine[0] & theirs[1], mine[1] & theirs[0]
+            stayed = mine[0] & theirs[0], mine[1] & theirs[1]
+            if (
+                word == other_word
+                and all(moved)
+                and len(moved[1]) >= len(stayed[1])
+                and not stayed[1]
+                and moved[0] >= mine[0] & theirs[1]
+            ):
+                is_same_verb = bool(stayed[0]) or word != "than"
+                if is_same_verb and _is_negated(text) == _is_negated(other):
+                    return True
+    return False
+
+
+@cache
+def opposites() -> frozenset[tuple[str, str]]:
+    """Return the pairs of opposites, each in both orders."""
+    return frozenset(pair for a, b in lists()["opposites"] for pair in ((a, b), (b, a)))
+
+
+def _opposite_pair(mine: str, theirs: str) -> tuple[str, str] | None:
+    return (mine, theirs) if (mine, theirs) in opposites() else None
+
+
+def chinese_opposites(mine: list[str], theirs: list[str], a: int, c: int) -> tuple[str, str] | None:
+    """Return opposites of two Chinese characters at these places, of which one character may be the same."""
+    for i in (a - 1, a):
+        for j in (c - 1, c):
+            pair = _opposite_pair("".join(mine[max(i, 0) : i + 2]), "".join(theirs[max(j, 0) : j + 2]))
+            if pair:
+                return pair
+    return None
+
+
+def _neighbours(text: str, name: str) -> tuple[str, str]:
+    """Return the words before and after a name."""
+    before, _, after = text.partition(name)
+    left, right = _words(before), _words(after)
+    return (left[-1] if left else "", right[0] if right else "")

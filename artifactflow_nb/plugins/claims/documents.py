@@ -1,0 +1,133 @@
+"""Notebooks, Jupytext files and Markdown reports, read without executing anything; broken files end in a sentence."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from artifactflow_nb.errors import UsageError, brief
+
+MOST_BYTES = 300_000_000
+_MOST_CELLS = 20_000
+_PERCENT = re.compile(r"^# ?%%(.*)$", re.MULTILINE)
+_TEXT_SUFFIXES = frozenset({".md", ".py", ".rmd", ".qmd"})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: its position from 0, kind (markdown, code, raw), source, stored outputs and execution count."""
+
+    number: int
+    kind: str
+    text: str
+    outputs: Sequence[Mapping[str, Any]] = ()
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file: its cells with prose, the cells with outputs (of the paired notebook for Jupytext), its JSON."""
+
+    path: Path
+    cells: Sequence[Cell]
+    code: Sequence[Cell] = ()
+    content: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_document(path: str | Path) -> Document:
+    """Read a notebook or a text.
+
+    Errors: `UsageError` for a file that cannot be read, or is not what its name says.
+    """
+    path = Path(path)
+    if path.suffix == ".ipynb":
+        content = _read_json(path)
+        cells = list(_cells(content, path))
+        return Document(path, [cell for cell in cells if cell.kind == "markdown"], cells, content)
+    if path.suffix.lower() not in _TEXT_SUFFIXES:
+        raise UsageError(f"{path} is neither a notebook (.ipynb) nor a text (.md, .py of Jupytext). Name another file.")
+    text = read_text(path)
+    cells = list(percent_cells(text)) if path.suffix == ".py" else [Cell(0, "markdown", text)]
+    paired = path.with_suffix(".ipynb")
+    is_paired = path.suffix == ".py" or bool(re.match(r"---\n(?:.*\n){0,40}?jupytext:", text))
+    code = read_document(paired).code if is_paired and paired.exists() else ()
+    return Document(path, [cell for cell in cells if cell.kind == "markdown"], code)
+
+
+def read_text(path: Path) -> str:
+    """Read a text file; `UsageError` if it cannot be read, is too large or is not UTF-8."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UsageError(f"{path} has {path.stat().st_size:,} bytes; at most {MOST_BYTES:,} are read.")
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}. Check the path.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
+
+
+def _read_json(path: Path) -> Mapping[str, Any]:
+    text = read_text(path)
+    try:
+        content = json.loads(text)
+    except RecursionError:
+        raise UsageError(f"{path} is nested too deeply for a notebook. Save it again in Jupyter.") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is not a notebook: {error}. Save it again in Jupyter.") from None
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} is not a notebook: its JSON is {brief(content)}, not an object with cells.")
+    return content
+
+
+def _text(value: Any) -> str:
+    """Return a multi-line text, which nbformat stores as a string or a list."""
+    if isinstance(value, list):
+        return "".join(part for part in value if isinstance(part, str))
+    return value if isinstance(value, str) else ""
+
+
+def _cells(content: Mapping[str, Any], path: Path) -> Iterator[Cell]:
+    cells = content.get("cells")
+    if cells is None and isinstance(content.get("worksheets"), list):  # nbformat 3
+        cells = [
+            cell for sheet in content["worksheets"] if isinstance(sheet, dict) for cell in sheet.get("cells") or []
+        ]
+    if not isinstance(cells, list):
+        raise UsageError(f"{path} is not a notebook: it has no list of cells. Save it again in Jupyter.")
+    for number, cell in enumerate(cells[:_MOST_CELLS]):
+        if not isinstance(cell, dict):
+            raise UsageError(f"{path} is not a notebook: cell {number} is {brief(cell)}. Save it again in Jupyter.")
+        outputs = cell.get("outputs")
+        listed = [each for each in outputs if isinstance(each, dict)] if isinstance(outputs, list) else []
+        count = cell.get("execution_count", cell.get("prompt_number"))
+        yield Cell(
+            number,
+            str(cell.get("cell_type")),
+            _text(cell.get("source", cell.get("input"))),
+            listed,
+            count if isinstance(count, int) else None,
+        )
+
+
+def percent_cells(text: str) -> Iterator[Cell]:
+    """Yield the cells of a Jupytext file in the percent format."""
+    marks = list(_PERCENT.finditer(text))
+    for number, (mark, following) in enumerate(zip(marks, [*marks[1:], None], strict=True)):
+        body = text[mark.end() : following.start() if following else len(text)]
+        is_prose = "[markdown]" in mark[1] or "[md]" in mark[1]
+        prose = re.sub(r"^# ?", "", body, flags=re.MULTILINE).strip("\n").removeprefix('"""').removesuffix('"""')
+        yield Cell(number, "markdown" if is_prose else "code", prose if is_prose else body)
+
+
+def output_forms(output: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the forms of an output by media type; those of a stream and of nbformat 3 as text/plain."""
+    if output.get("output_type") in {"error", "pyerr"}:
+        return {}
+    data = output.get("data")
+    if isinstance(data, dict):
+        return {
+            kind: value if "json" in kind else _text(value) for kind, value in data.items() if isinstance(kind, str)
+        }
+    return {"text/plain": _text(output.get("text")), "text/html": _text(output.get("html"))}

@@ -1,0 +1,79 @@
+"""Reports as text, JSON, annotations of GitHub and SARIF."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from artifactflow_nb.plugins.claims.report import COUNTED, NotebookReport
+
+_SHOWN = ("differs", "stale", "nowhere")
+_LEVELS = {"differs": "error", "stale": "warning", "nowhere": "notice"}
+
+
+def as_text(report: NotebookReport) -> str:
+    """Return a line for each figure that is open, and the counts."""
+    lines = [
+        f"{each.file}, cell {each.cell}, line {each.line}: {each.status}: {each.reason}"
+        f"{f' ({each.where})' if each.where else ''}\n    {each.text}"
+        for status in _SHOWN
+        for each in report.with_status(status)
+    ]
+    return "\n".join([*lines, repr(report)])
+
+
+def as_json(report: NotebookReport) -> str:
+    """Return the counts and all figures."""
+    figures = [{name: getattr(each, name) for name in each.__dataclass_fields__} for each in report.checks]
+    return json.dumps({"counts": report.counts, "figures": figures}, ensure_ascii=False, indent=2)
+
+
+def as_github(report: NotebookReport) -> str:
+    """Return annotations for a workflow of GitHub."""
+
+    def escape(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    def escape_property(text: str) -> str:
+        return escape(text).replace(":", "%3A").replace(",", "%2C")
+
+    lines = [
+        f"::{_LEVELS[each.status]} file={escape_property(each.file)},line={each.line},"
+        f"title={escape_property(f'{each.figure} {each.status}')}"
+        f"::{escape(f'{each.reason} Cell {each.cell}: {each.text}')}"
+        for status in _SHOWN
+        for each in report.with_status(status)
+    ]
+    return "\n".join([*lines, repr(report)])
+
+
+def as_sarif(report: NotebookReport) -> str:
+    """Return a SARIF 2.1.0 log, which code hosts show beside the file."""
+    results: list[dict[str, Any]] = [
+        {
+            "ruleId": status,
+            "level": _LEVELS[status].replace("notice", "note"),
+            "message": {"text": f"{each.reason} Cell {each.cell}: {each.text}"},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": each.file.replace("\\", "/")},
+                        "region": {"startLine": each.line},
+                    }
+                }
+            ],
+        }
+        for status in _SHOWN
+        for each in report.with_status(status)
+    ]
+    rules = [{"id": status, "shortDescription": {"text": f"A figure that is {status}."}} for status in COUNTED[1:]]
+    run = {"tool": {"driver": {"name": "artifactflow_nb check", "rules": rules}}, "results": results}
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, ensure_ascii=False, indent=2)
+
+
+FORMATS: Mapping[str, Callable[[NotebookReport], str]] = {
+    "text": as_text,
+    "json": as_json,
+    "github": as_github,
+    "sarif": as_sarif,
+}

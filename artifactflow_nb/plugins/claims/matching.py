@@ -1,0 +1,333 @@
+"""The values that a figure of the prose can be, and the value that it should be.
+
+`differs` needs a value whose row and column, or whose name, stand in the same sentence, and that is bound
+to this figure and to no other one.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from artifactflow_nb.plugins.claims.figures import Figure, agrees
+from artifactflow_nb.plugins.claims.language import lists, pattern_of, phrase_pattern, terms, units
+from artifactflow_nb.plugins.claims.prose import Claim, clauses
+from artifactflow_nb.plugins.claims.values import Place, Value
+
+_MIN_PREFIX = 3
+_CERTAIN_DIGITS = 4
+_DERIVED_DIGITS = 2
+_MOST_EXTRAS = 3
+"""Pairs of Chinese characters that a clause may have beside the labels; words are not cut there."""
+_MOST_ROWS = 12
+_LARGEST_RATIO = 20.0
+_LONG_COLUMN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a figure is (supported) or should be (differs): the text or the expression, and its place."""
+
+    status: str
+    value: str
+    place: Place
+
+
+class Context:
+    """A claim with its terms, for comparison with labels."""
+
+    def __init__(self, claim: Claim, figures: Sequence[Figure]) -> None:
+        self.claim = claim
+        self.text = claim.text
+        self.figures = figures
+        synonyms = lists()["synonyms"]
+        everything = [*terms(self.text), *terms(claim.label), *terms(claim.heading)]
+        self.terms = {synonyms.get(term, term) for term in everything} | set(everything)
+        short = re.findall(r"(?<![^\W_])[^\W_]{1,2}(?![^\W_])|\b\d{4}\b", f"{self.text} {claim.label}")
+        self.terms |= {synonyms.get(word.lower(), word.lower()) for word in short}
+
+    def has(self, term: str) -> bool:
+        """Return whether the claim has a term of a label, or an abbreviation of the term."""
+        if term in self.terms:
+            return True
+        if len(term) < _MIN_PREFIX:
+            return False
+        return any(len(word) >= _MIN_PREFIX and (word.startswith(term) or term.startswith(word)) for word in self.terms)
+
+    def overlap(self, value: Value) -> int:
+        """Return how many terms of a value's labels the claim has."""
+        return sum(map(self.has, value.labels))
+
+    def place_of(self, label: str, found: Iterable[str]) -> int | None:
+        """Return where a label ends in the claim; None if the claim does not have all of the label."""
+        if label and (match := re.search(rf"(?<![^\W_]){re.escape(label)}(?![^\W_])", self.text)):
+            is_article = label == "A" and not self.text[: match.start()].strip()
+            return None if is_article else match.end()
+        wanted = [term for term in found if not term.isdigit() or term in self.text]
+        if not wanted or not all(map(self.has, wanted)):
+            return None
+        ends = [self.end_of(term) for term in wanted]
+        return None if None in ends else max(end for end in ends if end is not None)
+
+    def end_of(self, term: str) -> int | None:
+        """Return where a term or a synonym first ends in the claim."""
+        names = [term, *(word for word, other in lists()["synonyms"].items() if other == term)]
+        for name in names:
+            pattern = rf"(?<![^\W_]){re.escape(name)}" if name.isascii() else re.escape(name)
+            for match in re.finditer(pattern, self.text, re.IGNORECASE):
+                if len(name) >= _MIN_PREFIX or not re.match(r"[^\W_]", self.text[match.end() : match.end() + 1]):
+                    return match.end()
+        return None
+
+    @cached_property
+    def is_compared(self) -> bool:
+        """Whether the claim is about a difference or several things in turn, so that a label is in doubt."""
+        hints = lists()["hints"]
+        words = tuple(hints["difference"] + hints["change"] + hints["sum"])
+        return bool(pattern_of(words).search(self.text) or phrase_pattern("respectively").search(self.text))
+
+    def clause_of(self, figure: Figure) -> str:
+        """Return the clause of a figure."""
+        return next((self.text[a:b] for a, b in clauses(self.text) if a <= figure.start < b), self.text)
+
+
+class ValueIndex:
+    """All values, found by their size."""
+
+    def __init__(self, values: Iterable[Value], bare: Iterable[tuple[float, float, Place]] = ()) -> None:
+        self.values = list(values)
+        numbers = [value for value in self.values if value.figure.kind in {"number", "year"}]
+        self._numbers = sorted(numbers, key=_size)
+        self._sizes = [_size(value) for value in self._numbers]
+        self._others = [value for value in self.values if value.figure.kind not in {"number", "year"}]
+        self._bare = sorted(bare, key=lambda entry: abs(entry[0]))
+        self._bare_sizes = [abs(entry[0]) for entry in self._bare]
+
+    @property
+    def has_values(self) -> bool:
+        """Whether there is a value."""
+        return bool(self.values)
+
+    def equal(self, figure: Figure, context: Context) -> list[Value]:
+        """Return the values that a figure can be, converted and rounded."""
+        if figure.kind in {"date", "time"}:
+            return [value for value in self._others if agrees(figure, value.figure)]
+        found: dict[int, Value] = {}
+        half = figure.tolerance / figure.factor
+        for factor, is_conversion in conversion_factors(figure):
+            low, high = abs(figure.value) * factor - half * factor, abs(figure.value) * factor + half * factor
+            slack = 1e-9 * abs(high)
+            first, last = bisect_left(self._sizes, low - slack), bisect_right(self._sizes, high + slack)
+            for value in self._numbers[first:last]:
+                other = value.figure
+                is_other = other.measure and figure.measure and other.measure != figure.measure
+                is_unit = other.measure and not agrees(figure, other) and figure.measure == other.measure
+                is_loose = is_conversion and not other.measure and not context.overlap(value)
+                is_signed = figure.value * other.value < 0 and not context.is_compared
+                if not (is_other or is_unit or is_loose or is_signed):
+                    found[id(value)] = value
+        return list(found.values())
+
+    def bare_place(self, figure: Figure) -> Place | None:
+        """Return where a number stands in the part of a long output that has no labels."""
+        half = figure.tolerance / figure.factor * (1 + 1e-9)
+        first = bisect_left(self._bare_sizes, abs(figure.value) - half)
+        if first < len(self._bare) and self._bare_sizes[first] <= abs(figure.value) + half:
+            return self._bare[first][2]
+        return None
+
+    def match(self, figure: Figure, context: Context) -> Match | None:
+        """Return the value that a figure is or should be; None if no value is about it."""
+        equal = sorted(self.equal(figure, context), key=context.overlap, reverse=True)
+        best = equal[0] if equal else None
+        if best is not None and has_all_labels(best, context):
+            return Match("supported", best.figure.text, best.place)
+        bound = self._bound(figure, context)
+        if bound is not None:
+            return Match("differs", bound.figure.text, bound.place)
+        if best is not None and (context.overlap(best) or not best.labels or _digits(figure) >= _CERTAIN_DIGITS):
+            is_chance = not context.overlap(best) and _digits(figure) < _DERIVED_DIGITS
+            if not is_chance:
+                return Match("supported", best.figure.text, best.place)
+        if (derived := self.derived(figure, context)) is not None:
+            return derived
+        place = self.bare_place(figure) if _digits(figure) >= _CERTAIN_DIGITS else None
+        return Match("supported", figure.text, place) if place else None
+
+    def _bound(self, figure: Figure, context: Context) -> Value | None:
+        """Return the value whose labels name this figure beyond doubt, and which is another one."""
+        if context.is_compared or figure.is_about or figure.kind == "year" or figure.is_spread or figure.is_word:
+            return None
+        if any(other.kind == "year" for other in context.figures) and figure.kind == "number":
+            years = {str(int(other.value)) for other in context.figures if other.kind == "year"}
+        else:
+            years = set()
+        found: dict[float, Value] = {}
+        for value in self._named(context):
+            end = self.label_end(value, context)
+            if end is None or not is_comparable(figure, value.figure) or years - value.labels:
+                continue
+            if any(agrees(other, value.figure) or agrees(value.figure, other) for other in context.figures):
+                continue
+            following = [other for other in context.figures if other.start >= end and other.kind == figure.kind]
+            preceding = [other for other in context.figures if other.end <= end and other.kind == figure.kind]
+            owner = following[0] if following else preceding[-1] if preceding else None
+            if owner is figure:
+                found[value.figure.base] = value
+        if len(found) != 1 or has_extras(next(iter(found.values())), figure, context):
+            return None
+        return next(iter(found.values()))
+
+    def _named(self, context: Context) -> Iterator[Value]:
+        """Yield the values that share a term with the claim."""
+        seen: set[int] = set()
+        for term, values in self._by_term.items():
+            if context.has(term):
+                for value in values:
+                    if id(value) not in seen:
+                        seen.add(id(value))
+                        yield value
+
+    @cached_property
+    def _by_term(self) -> dict[str, list[Value]]:
+        index: dict[str, list[Value]] = {}
+        for value in self.values:
+            for term in value.column:
+                index.setdefault(term, []).append(value)
+        return index
+
+    def label_end(self, value: Value, context: Context) -> int | None:
+        """Return where the labels of a value end in the claim; None if they do not all stand there."""
+        label = context.claim.label
+        if value.table >= 0:
+            row = context.place_of(value.place.row, value.row) if value.place.row else None
+            column = context.place_of(value.place.column, value.column)
+            if label and value.place.row:  # a cell of a table of the prose: its heads are the labels
+                head, _, title = label.partition(" | ")
+                names = (value.place.row.lower(), value.place.column.lower())
+                return 0 if (head.strip().lower(), title.lower()) == names else None
+            return None if row is None or column is None else max(row, column)
+        if not value.name or label:
+            return None
+        exact = context.place_of(value.name, ()) if len(value.name) >= _MIN_PREFIX else None
+        is_long = len(value.column) >= 2  # noqa: PLR2004 - "mean" alone names nothing
+        end = exact if exact is not None else context.place_of("", value.column) if is_long else None
+        if end is None or (value.row and not all(map(context.has, value.row))):
+            return None
+        return end
+
+    def derived(self, figure: Figure, context: Context) -> Match | None:
+        """Return the one expression of one step that gives a figure; None if there is none, or more than one."""
+        if _digits(figure) < _DERIVED_DIGITS or figure.kind != "number":
+            return None
+        found: dict[str, Match] = {}
+        for table in self._columns.values():
+            named = [value for value in table if value.row and all(map(context.has, value.row))]
+            column_named = all(map(context.has, table[0].column)) and bool(table[0].column)
+            column = table if column_named else []
+            for expression, result, step in one_step_expressions(named[:_MOST_ROWS], column, context):
+                size = figure.value / (100 if figure.dimension == "percent" and expression[1] == "/" else 1)
+                half = figure.step / (200 if size != figure.value else 2)
+                if abs(abs(result) - abs(size)) <= half * (1 + 1e-6) + step:
+                    found[expression[0]] = Match("supported", expression[0], table[0].place)
+        return next(iter(found.values())) if len(found) == 1 else None
+
+    @cached_property
+    def _columns(self) -> dict[tuple[int, str], list[Value]]:
+        columns: dict[tuple[int, str], list[Value]] = {}
+        for value in self.values:
+            if value.table >= 0 and value.figure.kind == "number":
+                columns.setdefault((value.table, value.place.column), []).append(value)
+        return {key: column for key, column in columns.items() if len(column) > 1}
+
+
+def _size(value: Value) -> float:
+    return abs(value.figure.value)
+
+
+def _digits(figure: Figure) -> int:
+    """Return the number of significant digits."""
+    digits = re.sub(r"\D", "", re.split(r"[eE×x]", figure.text)[0]).strip("0")
+    return len(digits) if not figure.is_word else 1
+
+
+def conversion_factors(figure: Figure) -> Iterator[tuple[float, bool]]:
+    """Yield factors from the number of a figure to the number of a value, and whether the factor converts a unit."""
+    yield 1.0, False
+    if figure.dimension == "percent":
+        yield 0.01, False
+    elif figure.dimension:
+        others = {factor for dimension, factor in units().values() if dimension == figure.dimension}
+        yield from ((figure.factor / other, True) for other in others if other != figure.factor)
+
+
+def is_comparable(figure: Figure, other: Figure) -> bool:
+    """Return whether two figures can be the same thing: kind, dimension and size."""
+    if figure.kind != other.kind or (figure.measure and other.measure and figure.measure != other.measure):
+        return False
+    if figure.kind != "number":
+        return True
+    if figure.value == 0 or other.value == 0:
+        return True
+    values = [abs(figure.value / other.value)]
+    if figure.dimension == "percent" and not other.measure:
+        values.append(abs(figure.value / other.value) / 100)
+    if figure.measure and figure.measure == other.measure:
+        values.append(abs(figure.base / other.base))
+    return any(1 / _LARGEST_RATIO <= ratio <= _LARGEST_RATIO for ratio in values)
+
+
+def has_all_labels(value: Value, context: Context) -> bool:
+    """Return whether the claim has all labels of a value."""
+    return bool(value.labels) and all(map(context.has, value.labels))
+
+
+def has_extras(value: Value, figure: Figure, context: Context) -> bool:
+    """Return whether the clause says more about the figure than the labels do, so that the label is in doubt."""
+    clause = context.clause_of(figure).replace(figure.text, " ")
+    synonyms, generic = lists()["synonyms"], {*lists()["generic"]}
+    labels = value.labels | set(terms(value.place.row)) | set(terms(value.place.column))
+    rest = [term for term in terms(clause) if synonyms.get(term, term) not in labels and term not in generic]
+    rest = [
+        term for term in rest if not any(term.startswith(label[:4]) for label in labels if len(label) > _LONG_COLUMN)
+    ]
+    if figure.noun and figure.noun not in value.column and not figure.measure:
+        return True
+    names = re.findall(r"(?<!^)(?<![.!?] )\b[A-Z]\w*", clause.strip())
+    is_named = any(name.lower() not in f"{value.place.row} {value.place.column} {value.name}".lower() for name in names)
+    return is_named or len(rest) > (0 if clause.isascii() else _MOST_EXTRAS)
+
+
+def one_step_expressions(
+    named: Sequence[Value], column: Sequence[Value], context: Context
+) -> Iterator[tuple[tuple[str, str], float, float]]:
+    """Yield the expressions of one step whose words the claim has: the text and operator, the result, its precision."""
+    hints = lists()["hints"]
+
+    def says(kind: str) -> bool:
+        return bool(pattern_of(tuple(hints[kind])).search(context.text))
+
+    for index, a in enumerate(named):
+        for b in named[index + 1 :]:
+            x, y = a.figure.value, b.figure.value
+            step = (a.figure.step + b.figure.step) / 2
+            if says("difference"):
+                yield (f"{a.figure.text} - {b.figure.text}", "-"), x - y, step
+            if says("ratio") and x and y:
+                yield (f"{a.figure.text} / {b.figure.text}", ":"), x / y, 0.0
+                yield (f"{b.figure.text} / {a.figure.text}", ":"), y / x, 0.0
+            if says("change") and x and y:
+                yield (f"({b.figure.text} - {a.figure.text}) / {a.figure.text}", "/"), (y - x) / abs(x), 0.0
+                yield (f"({a.figure.text} - {b.figure.text}) / {b.figure.text}", "/"), (x - y) / abs(y), 0.0
+    if column:
+        numbers = [value.figure.value for value in column]
+        name = column[0].place.column
+        if says("sum"):
+            yield (f"sum of {name}", "+"), sum(numbers), 0.0
+        if says("mean"):
+            yield (f"mean of {name}", "+"), sum(numbers) / len(numbers), 0.0
+        if says("share"):
+            for value in named:
+                if sum(numbers):
+                    yield (f"{value.figure.text} / sum of {name}", "/"), value.figure.value / sum(numbers), 0.0

@@ -1,0 +1,217 @@
+"""The claims of Markdown: its sentences, list items, cells of tables and block quotes, at their places in the text.
+
+What is no claim is left out or blanked: headings, questions, code, formulas, addresses, citation marks, lists of
+parameters, and what stands below a heading such as "References".
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from artifactflow_nb.plugins.claims.language import CJK, phrase_pattern, words_in
+
+_FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)[\s#]*$")
+_UNDERLINE = re.compile(r"^\s{0,3}(?:=+|-+)\s*$")
+_ITEM = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_QUOTE = re.compile(r"^\s{0,3}>\s?")
+_ROW = re.compile(r"^\s*\|.*\|\s*$")
+_RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_MARKUP = re.compile(
+    r"(?P<code>(`+)(?!`).{0,2000}?(?<!`)\2(?!`))"
+    r"|(?P<image>!\[[^\]]{0,500}\]\([^)]{0,500}\))"
+    r"|(?P<target>(?<=\])\([^)\s]{0,500}(?:\s\"[^\"]{0,200}\")?\))"
+    r"|(?P<cite>\[(?:\d{1,3}(?:[,–-]\s?\d{1,3})*|\^[^\]]{1,60}|@[^\]]{1,200}|-@[^\]]{1,200})\])"
+    r"|(?P<address><?https?://[^\s>)]{1,500}>?|\b10\.\d{4,9}/[^\s)]{1,200}|\b[\w.-]{1,80}@[\w.-]{1,80}\.\w{2,})"
+    r"|(?P<tag></?[a-zA-Z][^<>]{0,500}>)"
+    r"|(?P<emphasis>\*{1,3}|(?<!\w)_{1,2}|_{1,2}(?!\w)|\\(?=[^\w\s]))"
+)
+_FORMULA = re.compile(r"\$\$.{0,5000}?\$\$|(?<![\\\w$])\$(?!\s)([^$\n]{1,300}?)(?<!\s)\$(?![\w$])", re.DOTALL)
+_PLAIN_FORMULA = re.compile(r"(?:\\(?:times|pm|%|,|cdot|approx|sim)|[a-zA-Z]\s*(?:=|\\approx)|[\d\s.,^{}+\-−=%])+")
+_PARAMETER = re.compile(r"^\s*[`*]*(?:\w+[._]\w[\w.]*|\w+(?=[`*]*\s*=))[`*]*\s*[:=：]")
+_END = re.compile(rf"(?<=[.!?])[\"”’)\]*_]*\s+(?=[\"“‘(\[*_]*[A-Z\d{CJK}])|(?<=[。！？；])[”」』）]*\s*|\n(?=\n)")
+_SPACE = re.compile(r"\s+")
+_LETTER = re.compile(rf"[A-Za-z{CJK}]")
+_CLAUSE = re.compile(r"(?<!\d),(?!\d{3}\b)|,(?=\s)|[;:，；：、()（）。]|\s[–—]\s")
+_MOST_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A text that states something; `kind` is sentence, item, cell or quote.
+
+    The text has spaces for markup, so that its places, from `start`, are places in the Markdown. `label` has the heads
+    of the row and the column of a cell, `heading` is the heading above.
+    """
+
+    text: str
+    start: int
+    kind: str = "sentence"
+    label: str = ""
+    heading: str = ""
+
+    @property
+    def plain(self) -> str:
+        """The text on one line."""
+        return _SPACE.sub(" ", self.text).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Lines of one kind: paragraph, item, quote or table."""
+
+    kind: str
+    text: str
+    start: int
+    heading: str
+
+
+def split_claims(markdown: str) -> list[Claim]:
+    """Return the claims of a Markdown text in order."""
+    return [claim for block in _blocks(markdown[:_MOST_CHARACTERS]) for claim in claims_of_block(block)]
+
+
+def clauses(text: str) -> list[tuple[int, int]]:
+    """Return where the clauses of a sentence begin and end."""
+    joins = [match.start() for match in phrase_pattern("joins").finditer(text)]
+    cuts = sorted({0, len(text), *joins, *(match.end() for match in _CLAUSE.finditer(text))})
+    return [(a, b) for a, b in pairwise(cuts) if a < b]
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Blank what is no prose; of code the letters stay, since they name variables."""
+    is_code = "code" in match.re.groupindex and match["code"]
+    return re.sub(r"[^\nA-Za-z_]|(?<=\s)[a-z](?=\s)" if is_code else r"[^\n]", " ", match[0])
+
+
+def plain_text(markdown: str) -> str:
+    """Return Markdown with its markup blanked, character for character."""
+    markdown = _MARKUP.sub(_blank, _COMMENT.sub(_blank, markdown))
+    return _FORMULA.sub(_plain_formula, markdown)
+
+
+def _plain_formula(match: re.Match[str]) -> str:
+    """Keep a number in dollars signs; blank a formula."""
+    is_number = match[1] and re.search(r"\d", match[1]) and _PLAIN_FORMULA.fullmatch(match[1])
+    return f" {match[1]} " if is_number else _blank(match)
+
+
+def _blocks(markdown: str) -> Iterator[_Block]:
+    front = _FRONT_MATTER.match(markdown)
+    place = front.end() if front else 0
+    kind, start, heading, fence, is_listed = "", place, "", "", False
+    lines: list[str] = []
+
+    for line in [*markdown[place:].splitlines(keepends=True), "\n"]:
+        opening = _FENCE.match(line)
+        new = block_kind(line, kind)
+        if fence:
+            fence = "" if opening and opening[1].startswith(fence) else fence
+            new = ""
+        elif opening:
+            fence, new = opening[1], ""
+        title = _HEADING.match(line) if not fence else None
+        if kind and (new != kind or (new == "item" and _ITEM.match(line)) or title):
+            text = "".join(lines)
+            if _UNDERLINE.match(line) and kind == "paragraph":
+                heading = text.strip()
+                is_listed = _is_reference_heading(heading)
+            elif not is_listed:
+                yield _Block(kind, text, start, heading)
+            kind = ""
+        if title:
+            heading, new = title[1], ""
+            is_listed = _is_reference_heading(heading)
+        if new and not kind:
+            kind, start, lines = new, place, []
+        if new:
+            lines.append(line)
+        place += len(line)
+
+
+def _is_reference_heading(heading: str) -> bool:
+    name = re.sub(r"^[\d.\s]+", "", plain_text(heading)).strip().lower()
+    return name in words_in("references")
+
+
+def block_kind(line: str, previous: str) -> str:
+    """Return the kind of block that a line belongs to; empty for a line that ends a block."""
+    if not line.strip() or _HEADING.match(line) or (_UNDERLINE.match(line) and previous == "paragraph"):
+        return ""
+    if line.startswith(("    ", "\t")) and not previous and not _ITEM.match(line):
+        return ""
+    for kind, pattern in (("quote", _QUOTE), ("table", _ROW), ("item", _ITEM)):
+        if pattern.match(line):
+            return kind
+    if previous == "table" or _RULE.match(line):
+        return ""
+    return previous if previous in {"item", "quote"} else "paragraph"
+
+
+def claims_of_block(block: _Block) -> Iterator[Claim]:
+    """Yield the claims of lines of one kind."""
+    if block.kind == "table":
+        yield from _cells(block)
+        return
+    text = block.text
+    if block.kind == "quote":
+        text = re.sub(r"^\s{0,3}>\s?", _blank, text, flags=re.MULTILINE)
+        quote = plain_text(text)
+        if _LETTER.search(quote):
+            yield Claim(quote.rstrip(), block.start, "quote", heading=block.heading)
+        return
+    if block.kind == "item":
+        text = _ITEM.sub(_blank, text, count=1)
+        if is_parameter(text):
+            return
+    text = plain_text(text)
+    for start, end in sentences(text):
+        sentence = text[start:end]
+        if _LETTER.search(sentence) and not sentence.rstrip(' \n"”)」').endswith(("?", "？")):
+            kind = "item" if block.kind == "item" else "sentence"
+            yield Claim(sentence, block.start + start, kind, heading=block.heading)
+
+
+def is_parameter(item: str) -> bool:
+    """Return whether a list item sets a parameter."""
+    name = re.split(r"[:=：]", plain_text(item), maxsplit=1)[0].strip().lower()
+    return (
+        bool(_PARAMETER.match(item))
+        or name in words_in("parameters")
+        or bool(re.match(r"^\s*`[^`]+`\s*[:=：–-]", item))
+    )
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the sentences of a plain text begin and end, without space around them."""
+    cuts = [0]
+    for match in _END.finditer(text):
+        before = re.search(r"([A-Za-z.]+)\.$", text[max(match.start() - 12, 0) : match.start()])
+        is_short = before and (before[1].lower() in words_in("abbreviations") or re.fullmatch(r"[A-Z]", before[1]))
+        if not is_short:
+            cuts.append(match.end())
+    for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True):
+        piece = text[start:end]
+        if piece.strip():
+            yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+
+
+def _cells(block: _Block) -> Iterator[Claim]:
+    head: list[str] = []
+    place = block.start
+    for number, line in enumerate(block.text.splitlines(keepends=True)):
+        if not _RULE.match(line):
+            cells = [(m.start() + place, plain_text(m[0])) for m in re.finditer(r"(?:[^|\\\n]|\\.)+", line)]
+            cells = cells[1:] if cells and not cells[0][1].strip() and line.lstrip() != line else cells
+            if number == 0:
+                head = [text.strip() for _, text in cells]
+            else:
+                for column, (start, text) in enumerate(cells):
+                    if column and re.search(r"\d", text):
+                        title = head[column] if column < len(head) else ""
+                        label = f"{cells[0][1].strip()} | {title}"
+                        yield Claim(text.rstrip(), start, "cell", label, block.heading)
+        place += len(line)

@@ -1,0 +1,60 @@
+"""`pytest --claims paper.ipynb`: a test for each Markdown cell with figures; it fails if a figure differs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from artifactflow_nb.plugins.claims.report import FigureCheck
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options `--claims` and `--claims-data`."""
+    group = parser.getgroup("claims", "figures in the prose of notebooks")
+    group.addoption("--claims", action="store_true", help="check the prose of the notebooks (.ipynb) that are named")
+    group.addoption("--claims-data", action="append", default=[], help="a data file or a folder with data files")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ClaimsFile | None":
+    """Collect a notebook if `--claims` is on."""
+    is_on = parent.config.getoption("--claims") and file_path.suffix == ".ipynb"
+    return ClaimsFile.from_parent(parent, path=file_path) if is_on else None
+
+
+class ClaimsFile(pytest.File):
+    """A notebook."""
+
+    def collect(self) -> Iterator["ClaimsItem"]:
+        """Yield an item for each Markdown cell with figures."""
+        from artifactflow_nb.errors import UsageError
+        from artifactflow_nb.plugins.claims.report import check_notebook
+
+        try:
+            report = check_notebook(self.path, data=self.config.getoption("--claims-data"))
+        except UsageError as error:
+            raise self.CollectError(str(error)) from None
+        by_cell: dict[int, list[FigureCheck]] = {}
+        for check in report.checks:
+            by_cell.setdefault(check.cell, []).append(check)
+        for number, checks in by_cell.items():
+            yield ClaimsItem.from_parent(self, name=f"cell {number}", checks=checks)
+
+
+class ClaimsItem(pytest.Item):
+    """The figures of a cell."""
+
+    def __init__(self, *, checks: "list[FigureCheck]", **options: Any) -> None:
+        super().__init__(**options)
+        self._checks = checks
+
+    def runtest(self) -> None:
+        """Fail if a figure differs from its output."""
+        wrong = [f"{each.text}\n    {each.reason} ({each.where})" for each in self._checks if each.status == "differs"]
+        if wrong:
+            pytest.fail("\n".join(wrong), pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Name the item in reports."""
+        return self.path, 0, f"{self.path.name}, {self.name}"

@@ -1,0 +1,225 @@
+"""`af.check_notebook`: the figures of a notebook's prose against its stored outputs and data files."""
+
+import copy
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from artifactflow_nb.core.text.cards import CardTable, card_frame
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.plugins.claims.checker import check
+from artifactflow_nb.plugins.claims.documents import Cell, Document, read_document
+from artifactflow_nb.plugins.claims.figures import Figure, read_figures
+from artifactflow_nb.plugins.claims.matching import Context, ValueIndex
+from artifactflow_nb.plugins.claims.prose import Claim, split_claims
+from artifactflow_nb.plugins.claims.sources import Source
+from artifactflow_nb.plugins.claims.staleness import stale_cells
+from artifactflow_nb.plugins.claims.values import OutputReader, read_data_files
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COUNTED = ("supported", "differs", "nowhere", "stale")
+"""The statuses of figures that are claims about the outputs; the others are unchecked."""
+
+_CITED = re.compile(r"\[-?@|\]\([^)]+\)|\[\d{1,3}\]|https?://")
+_LINKED = re.compile(r"\]\(([^)\s#]+\.(?:txt|md))\)")
+_SMALL_WORD = 12
+_WORDS = {"supported": "in an output", "differs": "differ", "nowhere": "nowhere", "stale": "stale"}
+_MARKS = {"supported": "✓", "differs": "✗", "nowhere": "?", "stale": "⟳"}
+_COLUMNS = ("file", "cell", "text", "figure", "status", "reason", "where", "value")
+
+
+@dataclass(frozen=True, slots=True)
+class FigureCheck:
+    """A figure of the prose and what the outputs say.
+
+    `cell` is the number of the cell, from 0; `line` the line in it, from 1; `start` and `end` the place of the figure.
+    `status` is supported, differs, nowhere, stale or unchecked. `where` and `value` are the place and the text of the
+    value, or the expression that gives the figure; empty if there is none.
+    """
+
+    file: str
+    cell: int
+    text: str
+    figure: str
+    status: str
+    reason: str
+    where: str
+    value: str
+    start: int
+    end: int
+    line: int
+
+
+@dataclass(frozen=True)
+class NotebookReport:
+    """The checked figures of notebooks and texts."""
+
+    checks: Sequence[FigureCheck]
+    documents: Sequence[Document]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of figures by status."""
+        counts = Counter(each.status for each in self.checks)
+        return {status: counts[status] for status in (*COUNTED, "unchecked")}
+
+    def with_status(self, status: str) -> list[FigureCheck]:
+        """Return the figures with a status."""
+        return [each for each in self.checks if each.status == status]
+
+    def __repr__(self) -> str:
+        counts = self.counts
+        total = sum(counts[status] for status in COUNTED)
+        shown = [f"{counts[s]} {_WORDS[s]}" for s in COUNTED if counts[s] or s != "stale"]
+        return f"{total} figure{'' if total == 1 else 's'}: {', '.join(shown)}"
+
+    @cached_property
+    def df(self) -> "pd.DataFrame":
+        """The figures as a frame: file, cell, text, figure, status, reason, where, value."""
+        import pandas as pd
+
+        rows = [[getattr(each, name) for name in _COLUMNS] for each in self.checks]
+        return pd.DataFrame(rows, columns=list(_COLUMNS))
+
+    def _repr_html_(self) -> str:
+        open_checks = [each for each in self.checks if each.status in {"differs", "stale", "nowhere"}]
+        rows = [(each.cell, each.figure, each.status, each.reason, each.text) for each in open_checks]
+        table = CardTable.from_rows(("cell", "figure", "status", "reason", "text"), rows)
+        return card_frame(f"<p>{self!r}</p>" + (table.html() if rows else ""))
+
+    def annotated(self) -> dict[str, Any]:
+        """Return a copy of the first notebook with a mark behind each figure of its prose.
+
+        Errors: `UsageError` if no notebook was checked.
+        """
+        notebook = next((each for each in self.documents if each.content), None)
+        if notebook is None:
+            raise UsageError("Only a notebook can be annotated. Name an .ipynb file.")
+        content: dict[str, Any] = copy.deepcopy(dict(notebook.content))
+        cells = content["cells"] if "cells" in content else content["worksheets"][0]["cells"]
+        by_cell: dict[int, list[FigureCheck]] = {}
+        for each in self.checks:
+            if each.file == str(notebook.path) and each.status in _MARKS:
+                by_cell.setdefault(each.cell, []).append(each)
+        for number, checks in by_cell.items():
+            text = next(cell.text for cell in notebook.cells if cell.number == number)
+            for each in sorted(checks, key=lambda check: check.end, reverse=True):
+                title = html.escape(f"{each.status}: {each.reason}")
+                mark = f'<sup title="{title}">{_MARKS[each.status]}</sup>'
+                text = f"{text[: each.end]}{mark}{text[each.end :]}"
+            cells[number]["source"] = text
+        return content
+
+    def write_copy(self, target: Path) -> None:
+        """Write the annotated copy; a file that was checked is never replaced."""
+        if target.resolve() in {document.path.resolve() for document in self.documents}:
+            raise UsageError(f"{target} is the notebook itself, which is not written. Name another file.")
+        try:
+            target.write_text(json.dumps(self.annotated(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{target} cannot be written: {error.strerror}. Name another file.") from None
+
+
+def check_notebook(
+    *paths: str | Path, data: Sequence[str | Path] | str | Path = (), annotate: str | Path | None = None
+) -> NotebookReport:
+    """Check the figures in the prose of notebooks and texts against stored outputs and data files.
+
+    Nothing is executed, no model is asked, and the notebook is not written.
+
+    Args:
+        paths: A notebook, further notebooks, and Markdown reports whose figures come from them.
+        data: CSV, TSV, JSON and Parquet files, or folders with such files.
+        annotate: A new file for a copy of the first notebook with a mark behind each figure.
+
+    Errors: `UsageError` for a file that cannot be read, and if `annotate` names a file that is checked.
+    """
+    if not paths:
+        raise UsageError("check_notebook needs a file, such as check_notebook('paper.ipynb').")
+    documents = [read_document(path) for path in paths]
+    reader = OutputReader()
+    cells = [cell for document in documents for cell in document.code]
+    values = [value for cell in cells for value in reader.of_cell(cell)]
+    values += read_data_files([data] if isinstance(data, str | Path) else data, reader)
+    index = ValueIndex(values, reader.bare)
+    stale = {number: other for document in documents for number, other in stale_cells(document.code).items()}
+    checks = [
+        each
+        for document in documents
+        for cell in document.cells
+        for each in _Cell(document, cell, index, stale).checks()
+    ]
+    report = NotebookReport(checks, documents)
+    if annotate is not None:
+        report.write_copy(Path(annotate))
+    return report
+
+
+class _Cell:
+    """The figures of one cell."""
+
+    def __init__(self, document: Document, cell: Cell, index: ValueIndex, stale: dict[int, int]) -> None:
+        self._document, self._cell, self._index, self._stale = document, cell, index, stale
+
+    def checks(self) -> list[FigureCheck]:
+        """Check the figures of all claims of the cell."""
+        return [each for claim in split_claims(self._cell.text) for each in self.of_claim(claim)]
+
+    def of_claim(self, claim: Claim) -> list[FigureCheck]:
+        """Check the figures of a claim."""
+        figures = read_figures(claim.text)
+        context = Context(claim, [figure for figure in figures if figure.kind != "name"])
+        raw = self._cell.text[claim.start : claim.start + len(claim.text) + 200].split("\n\n")[0]
+        cited = bool(_CITED.search(raw[: len(claim.text) + 40]))
+        return [self.of_figure(figure, context, raw if cited else "") for figure in figures]
+
+    def of_figure(self, figure: Figure, context: Context, cited: str) -> FigureCheck:
+        """Check a figure; `cited` is the Markdown of a claim that cites something."""
+        claim = context.claim
+        match = None if figure.kind == "name" or claim.kind == "quote" else self._index.match(figure, context)
+        where, value = (str(match.place), match.value) if match else ("", "")
+        written = figure.text.strip()
+        is_optional = figure.kind == "year" or (figure.is_word and figure.value <= _SMALL_WORD)
+        if figure.kind == "name":
+            status, reason = "unchecked", "A number of a section, a version or another identifier."
+        elif claim.kind == "quote":
+            status, reason = "unchecked", "A quote."
+        elif match and match.status == "differs" and not cited:
+            status, reason = "differs", f"{value} there, not {written}."
+        elif match and match.status == "supported":
+            newer = self._stale.get(match.place.cell) if match.place.cell is not None and not match.place.file else None
+            status = "supported" if newer is None else "stale"
+            reason = f"{value} there." if newer is None else f"Cell {newer} was executed after the output."
+        elif cited:
+            status, reason, where = self.of_cited(claim, cited)
+        elif is_optional:
+            status, reason = "unchecked", "A year, or a small number in words."
+        elif not self._index.has_values:
+            status, reason = "unchecked", "No output and no data file has values."
+        else:
+            status, reason = "nowhere", f"{written} is in no output."
+        start = claim.start + figure.start
+        line = self._cell.text.count("\n", 0, start) + 1
+        file = str(self._document.path)
+        plain = claim.plain if not claim.label else f"{claim.label}: {claim.plain}"
+        return FigureCheck(
+            file, self._cell.number, plain, written, status, reason, where, value, start, claim.start + figure.end, line
+        )
+
+    def of_cited(self, claim: Claim, raw: str) -> tuple[str, str, str]:
+        """Return status, reason and place of a claim that cites something: a local text is read, others are not."""
+        for name in _LINKED.findall(raw):
+            path = self._document.path.parent / name
+            if path.is_file() and path.resolve().is_relative_to(self._document.path.parent.resolve()):
+                verdict = check(claim, [Source(path.read_text(encoding="utf-8", errors="replace"), name)])
+                words = {"supported": "supported", "contradicted": "differs", "unsupported": "nowhere"}
+                return words.get(verdict.status, "unchecked"), verdict.reason, name
+        return "unchecked", "The sentence cites a source, which is not read.", ""
