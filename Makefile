@@ -80,7 +80,7 @@ WITHOUT := tests/analysis/frames/test_cost.py tests/analysis/plots/test_spans.py
 	tests/widgets/test_interrupted.py tests/widgets/test_long_answers.py tests/widgets/test_progress.py tests/widgets/test_subruns.py
 
 quick: setup
-	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))
+	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not timed' $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))
 
 MCP_SESSIONS := $(addprefix tests/tools/mcp/test_,adapters.py processes.py raw_answers.py replayed.py runs.py)
 
@@ -111,13 +111,15 @@ headless: check unit $(OVERLAYS)
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve nice $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 
 unit: setup
-	$(IN_MEMORY) nice $(BIN)/pytest -n $(UNIT_WORKERS) --dist worksteal -m 'not browser'
+	$(IN_MEMORY) nice $(BIN)/pytest -n $(UNIT_WORKERS) --dist worksteal -m 'not browser and not timed'
 
 browser: front-ends
 	$(IN_MEMORY) $(BIN)/pytest tests/browser
 
+# The figures, each as a ratio to a floor of the same run, and the tests that assert a processor time.
 bench: setup
 	$(BIN)/python tests/bench/run.py
+	$(BIN)/pytest -m timed tests
 
 # The quality of answers about a generated corpus: `make eval BASE_URL=http://localhost:8000/v1 MODEL=my-model`. The key
 # of the endpoint is OPENAI_API_KEY; without an endpoint the offline model answers. See docs/guide/sources.md.

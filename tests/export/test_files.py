@@ -275,6 +275,7 @@ def test_wide_formulas_shrink_in_print(artifact: Artifact) -> None:
     assert "font-size: calc(1em * var(--af-fit, 1))" in page.partition("@media print")[2]
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("form", EXPORT_FORMATS)
 @pytest.mark.parametrize("part", ["## Heading\n\n", "- item\n", "| a |\n|---|\n| b |\n\n", "$x_1$ **b** ", "> " * 9])
 def test_export_takes_time_in_proportion_to_its_length(artifact: Artifact, form: str, part: str) -> None:

@@ -154,6 +154,7 @@ def test_long_report_is_complete() -> None:
     assert sum(paragraph.style.name == "Heading 2" for paragraph in document.paragraphs) == 300
 
 
+@pytest.mark.timed
 def test_export_time_grows_linearly() -> None:
     """Four times the text takes about four times as long."""
 

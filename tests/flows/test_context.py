@@ -51,6 +51,7 @@ def test_short_prompt_is_unchanged() -> None:
     assert compress_messages(messages, "minimal") == messages
 
 
+@pytest.mark.timed
 def test_many_short_messages_are_compressed_fast() -> None:
     """If only the marker exceeds the limit, compression time stays linear in the number of messages."""
     rounds = [Message("tool" if n % 2 else "assistant", "x" * 40) for n in range(5_000)]

@@ -466,6 +466,7 @@ def test_view_shows_middleware_errors(tmp_path: Path) -> None:
     assert "Clumsy failed in before_model, and the run continued without it: ValueError: &lt;b&gt;Oh&lt;/b&gt;." in page
 
 
+@pytest.mark.timed
 async def test_run_without_middleware_creates_no_notifications(open_engine: OpenEngine) -> None:
     """Without middleware no values are copied for it."""
     engine = await open_engine(["Yes."])

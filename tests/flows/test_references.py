@@ -68,6 +68,7 @@ def test_index_names_only_some_changed_dependencies() -> None:
     assert line == "- Summary [p, draft, STALE: T0, T1, T2, T3, T4 and 95 more changed] Sum."
 
 
+@pytest.mark.timed
 def test_large_tree_is_indexed_quickly() -> None:
     """2,000 blocks, 50 levels deep and in one chain of dependencies, are indexed and searched within a second."""
     groups = [Block(f"g{n}", f"Part {n}", "p", f"g{n - 1}" if n else "", is_group=True) for n in range(50)]

@@ -339,6 +339,7 @@ def test_lone_surrogates_are_replaced(text):
     assert arguments(text)[0].params == {"a?": "🙂 ?"}
 
 
+@pytest.mark.timed
 def test_reading_is_linear_in_the_pieces():
     """Four times as many pieces take about four times as long, in any style."""
 

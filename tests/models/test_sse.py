@@ -71,6 +71,7 @@ def test_events_do_not_depend_on_the_cuts(cuts, line_end):
     assert cut.done
 
 
+@pytest.mark.timed
 def test_reading_is_linear_in_the_packets_of_a_line():
     """Four times as many packets take about four times as long."""
 

@@ -181,6 +181,7 @@ def test_cassette_holds_no_path_of_this_machine(recorded: tuple[Path, RunRows]) 
     assert str(path.parent).encode() not in path.read_bytes()
 
 
+@pytest.mark.timed
 def test_long_cassette_opens_at_once(tmp_path: Path) -> None:
     """Ten megabytes of runs; their rows are checked when they are played."""
     path, n_runs = tmp_path / "c.jsonl", 60

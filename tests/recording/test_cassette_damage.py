@@ -260,6 +260,7 @@ HOSTILE: dict[str, list[bytes]] = {
 }
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_row_is_refused_at_once(tmp_path: Path, case: str) -> None:
     """The hash fits; the error names the file, before memory or time is spent on the value."""
@@ -271,6 +272,7 @@ def test_hostile_row_is_refused_at_once(tmp_path: Path, case: str) -> None:
             use(path)
 
 
+@pytest.mark.timed
 def test_cassette_of_brackets_or_empty_lines_is_refused_at_once(tmp_path: Path) -> None:
     first = LINES[0]
     contents = [b"[" * 20_000_000, first + b"\n" + b"[" * 20_000_000 + b"\n", b"\n" * 5_000_000]
@@ -282,6 +284,7 @@ def test_cassette_of_brackets_or_empty_lines_is_refused_at_once(tmp_path: Path) 
                 Cassette.open(tmp_path / "x.jsonl")
 
 
+@pytest.mark.timed
 def test_text_that_is_referenced_very_often_is_refused_at_once(tmp_path: Path) -> None:
     """A file of twenty megabytes would come to 200 gigabytes."""
     head, rows = recording()
@@ -296,6 +299,7 @@ def test_text_that_is_referenced_very_often_is_refused_at_once(tmp_path: Path) -
             use(path)
 
 
+@pytest.mark.timed
 def test_many_recordings_of_one_long_text_open_at_once(tmp_path: Path) -> None:
     """Many recordings that all name one long text do not make opening slow."""
     head, _ = recording()

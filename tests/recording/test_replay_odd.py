@@ -145,6 +145,7 @@ def test_requests_of_a_replay_have_their_recorded_order(tmp_path: Path) -> None:
     assert result == ("{'word': 'pears'}", "completed")
 
 
+@pytest.mark.timed
 def test_miss_of_a_long_question_is_fast(tmp_path: Path) -> None:
     long, other = ("\n".join(str(n * step % 120) for n in range(48_000)) for step in (1, 7))
     with open_scene(tmp_path, model=ScriptedModel(["Yes."]), record=tmp_path / "c.jsonl") as wb:

@@ -269,6 +269,7 @@ def test_bomb_is_refused_before_it_is_unpacked(file: Path) -> None:
             read_sealed(file, Limits(**limits))
 
 
+@pytest.mark.timed
 def test_bomb_whose_header_lies_is_not_unpacked() -> None:
     """No more of a member is unpacked than the size in its header."""
     data = pack({"bomb": bytes(300 * 2**20)})

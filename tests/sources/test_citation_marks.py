@@ -287,6 +287,7 @@ def test_an_ambiguous_report_gives_no_numbers_to_the_answer() -> None:
     assert renumbered(ambiguous, f"Y [1].\n\n1. B: {B}") == f"Y [1].\n\n1. B: {B}"
 
 
+@pytest.mark.timed
 def test_a_long_report_is_renumbered_quickly() -> None:
     """A report of 50 KB with 60 entries and 600 citations takes less than 20 ms of CPU."""
     claims = [f"A claim with some words and `code[{n % 60 + 1}]`, $x_{n}$ [{n % 60 + 1}]." for n in range(600)]

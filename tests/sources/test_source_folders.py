@@ -340,6 +340,7 @@ async def first_anchor(database: Database, source_id: str) -> str:
     return await database.read(lambda db: str(db.execute(query, (source_id,)).fetchone()[0]))
 
 
+@pytest.mark.timed
 async def test_many_files_are_searched_fast(database: Database, many: Path):
     """A search in 500 files takes less than 50 ms of CPU time, with common and rare words."""
     sources = SourceManager(database, SystemClock())

@@ -134,6 +134,7 @@ async def test_path_without_readable_files_is_an_error_with_advice(sources: Sour
     assert await sources.sources() == []
 
 
+@pytest.mark.timed
 async def test_language_reference_is_indexed_once_within_1_5_s(sources: SourceManager):
     """The topics of the reference are sections."""
     for attempt in within(1.5, tries=1):
@@ -152,6 +153,7 @@ async def test_unknown_address_lists_the_nearest_ones(sources: SourceManager, tm
         await sources.read("local:n/lakes.md#boats")
 
 
+@pytest.mark.timed
 async def test_second_store_indexes_the_reference_quickly(sources: SourceManager, tmp_path: Path):
     """A process splits the reference once for all stores."""
     await sources.add_python_reference()

@@ -250,6 +250,7 @@ async def test_hit_has_an_excerpt_around_the_word(conversations: ConversationMan
         await conversations.search("  ")
 
 
+@pytest.mark.timed
 async def test_search_of_a_large_store_is_quick(conversations: ConversationManager, database: Database) -> None:
     """A thousand messages of 5 KB take less than 50 ms of CPU time."""
     started = await conversations.start_conversation("All of it")
@@ -315,6 +316,7 @@ async def test_messages_of_a_running_run_cannot_be_deleted(
     assert len(await conversations.messages("conv-1")) == 2
 
 
+@pytest.mark.timed
 async def test_deleting_a_large_tree_is_quick(conversations: ConversationManager, database: Database) -> None:
     """A branch of two thousand messages and another conversation of as many take less than 0.5 s."""
     started, other = await conversations.start_conversation(), await conversations.start_conversation()

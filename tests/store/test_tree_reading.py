@@ -100,6 +100,7 @@ def test_turn_without_a_run_has_no_figures(database: Database) -> None:
     assert (entry.n_artifacts, entry.is_active) == (0, True)
 
 
+@pytest.mark.timed
 async def test_reading_a_thousand_messages_is_quick(database: Database) -> None:
     """Reading takes less than 50 ms, with a run of five approved calls each, in a store with as many other messages."""
 

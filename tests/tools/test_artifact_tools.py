@@ -267,6 +267,7 @@ def large_misses() -> dict[str, tuple[str, str]]:
     }
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("name", large_misses())
 async def test_absent_passage_in_a_large_document_takes_bounded_time(shelf: Shelf, name: str) -> None:
     """An absent passage of 3 KB in a document of 100 KB takes at most 100 ms of CPU time."""

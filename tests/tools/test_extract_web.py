@@ -122,6 +122,7 @@ def test_strip_markup_removes_scripts_and_overlong_tags():
     assert strip_markup("1 < 2 " + "words " * 3000) == "1 < 2 " + "words " * 3000
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("reader", [read_page, read_plain_page])
 @pytest.mark.parametrize("piece", ["<a href=x>", "<a href=https://e.org/>b", "</a", "</b ", "<div>", "<td>x", "&amp"])
 def test_page_of_many_equal_parts_takes_linear_time(reader: Callable[[str], object], piece: str):

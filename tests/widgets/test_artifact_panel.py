@@ -364,6 +364,7 @@ def test_panel_is_empty_without_a_conversation(workbench: Any) -> None:
         wb.artifacts()
 
 
+@pytest.mark.timed
 def test_large_text_does_not_block_the_loop(workbench: Any) -> None:
     """The engine's loop keeps running while a large text is rendered and saved.
 

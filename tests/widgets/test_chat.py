@@ -155,6 +155,7 @@ def test_question_from_cell_appears(chat: Open) -> None:
     page.until(lambda: "2 / 2" in page.text)
 
 
+@pytest.mark.timed
 def test_long_conversation_shows_newest_turns(chat: Open) -> None:
     """The newest of 1,000 questions are displayed within a second of CPU time, earlier ones on request."""
     wb, _ = chat()

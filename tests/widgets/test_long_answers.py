@@ -60,6 +60,7 @@ def all_views(wb: af.Workbench, run: af.Run) -> dict[str, Callable[[], Any]]:
     }
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(("make", "n"), [(paragraphs, 200_000), (table, 100_000)], ids=["paragraphs", "table"])
 def test_very_long_answer_is_shown_as_fast_as_one_at_the_limit(
     workbench: OpenWorkbench, tmp_path: Path, make: Callable[[int], str], n: int

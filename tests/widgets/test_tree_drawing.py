@@ -192,6 +192,7 @@ def test_fold_is_a_clickable_node() -> None:
     assert "… 940 questions" in tree_text(layout)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("bushy", [False, True])
 def test_thousand_messages_are_drawn_within_50_ms(bushy: bool) -> None:
     """Layout and tree together take less than 50 ms, and the tree has less than 300 KB."""

@@ -127,6 +127,7 @@ def test_folding_keeps_every_message(grown: list[int | None], data: st.DataObjec
         assert not isinstance(row.content, FoldedMessages) or parents.count(place) <= 1
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("kind", ["chain", "bushy", "alternating"])
 def test_thousand_messages_are_laid_out_within_50_ms(kind: str) -> None:
     """The layout has fewer than 200 rows."""

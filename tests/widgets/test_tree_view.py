@@ -349,6 +349,7 @@ def test_saved_output_has_drawing_and_answers(branches: Branches) -> None:
 LONG_ANSWER = "An answer of *some* length, with `code`. " * 50
 
 
+@pytest.mark.timed
 def test_ten_thousand_questions_do_not_block_the_loop(tmp_path: Path) -> None:
     """Layout, drawing and saved output are computed in threads, so that runs can continue."""
 
@@ -367,6 +368,7 @@ def test_ten_thousand_questions_do_not_block_the_loop(tmp_path: Path) -> None:
         assert spent < 0.1  # all of it would take 0.3 s and more
 
 
+@pytest.mark.timed
 def test_thousand_questions_open_within_a_second(tmp_path: Path, look: Look) -> None:
     """Processor time to read, draw and save 1,000 messages with long answers; another poll is cheap."""
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:

@@ -218,6 +218,7 @@ def test_interrupt_ends_a_query(sample_store: Path) -> None:
 
 
 @pytest.mark.parametrize("is_stopped", [True, False])
+@pytest.mark.timed
 def test_long_function_does_not_block_the_caller(sample_store: Path, is_stopped: bool) -> None:
     """SQLite cannot interrupt a function, so the interrupt and the time limit end only the wait."""
     long = "SELECT printf('%.*c', 150000, 'a') LIKE '%' || printf('%.*c', 30000, 'a') || 'b%'"

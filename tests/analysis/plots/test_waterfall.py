@@ -176,6 +176,7 @@ def test_span_without_duration_is_drawn() -> None:
     assert len(bars(waterfall_svg([TimelineSpan("a", "tool", "t", 0, 0)]))) == 1
 
 
+@pytest.mark.timed
 def test_a_thousand_spans_are_drawn_fast() -> None:
     """Drawing a thousand spans takes less than 50 ms of processor time."""
     chance = random.Random(1)  # noqa: S311 - a drawing, not a secret

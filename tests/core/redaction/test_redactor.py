@@ -215,6 +215,7 @@ PARTS = (
 )
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("part", PARTS)
 def test_time_is_linear_in_the_length_of_the_text(part: str) -> None:
     """320 KB of repeated beginnings of secrets take less than ten times as long as their first 80 KB."""
@@ -224,6 +225,7 @@ def test_time_is_linear_in_the_length_of_the_text(part: str) -> None:
             assert _seconds(text) < 10 * _seconds(text[:80_000]) + 0.03
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("part", ["a", "a=a=a=", "=", "0:", "[secret]"])
 def test_two_megabytes_take_little_longer_than_a_copy(part: str) -> None:
     """The text has no line breaks and no start of a secret; it is compared with a copy by character."""

@@ -30,6 +30,7 @@ def test_lookalike_of_a_heading_is_no_heading(line: str) -> None:
     assert [block.kind for block in split_blocks(line)] != ["heading"]
 
 
+@pytest.mark.timed
 def test_long_line_of_hashes_takes_linear_time() -> None:
     """Ten times as many hashes do not take a hundred times as long."""
     line = "# One " + "#" * 20_000 + " two"

@@ -82,6 +82,7 @@ def random_lines(kinds: int, n: int, seed: int) -> str:
     return "".join(f"{chance.randrange(kinds):05d}\n" for _ in range(n))
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -66,6 +66,7 @@ def test_arriving_tag_waits() -> None:
             assert MarkdownStream(f"One.\n{tag[:n]}").blocks[-1].settled_markdown.strip() == "One."
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "piece", ["<details>", "<details>\n", "<details><summary>", "</details>\n", "<details></details>"]
 )

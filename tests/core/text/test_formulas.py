@@ -170,6 +170,7 @@ def test_refused_tex_is_code(tex: str) -> None:
     assert not re.search(r"(?<!\\)\$", safe_markdown(f"${tex}$"))
 
 
+@pytest.mark.timed
 @given(TEX)
 def test_any_tex_is_harmless(tex: str) -> None:
     """Any mixture of TeX and markup gives only the listed elements and attributes, at little cost."""

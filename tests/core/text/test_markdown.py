@@ -108,6 +108,7 @@ def test_local_addresses_and_citations_are_text(markdown: MarkdownRenderer) -> N
     assert "with (local:py#with) and [1]." in html
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "piece", ["[", "> ", "*a ", "![", "- ", "`", "|a", "<", "[a](", "$", "$$x\n", "\\(", "\\[x\n", "$x_$ "]
 )
@@ -293,6 +294,7 @@ def test_code_is_highlighted_once_it_is_complete(markdown: MarkdownRenderer) -> 
     assert "af-code" not in markdown.html("```nonsense\ndef f(): pass\n```")
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 def test_hostile_code_is_highlighted_at_little_cost(language: str) -> None:
     """A block of brackets, quotes and comment signs takes less than a second in each language."""

@@ -1,5 +1,6 @@
 """Splitting of streaming Markdown into blocks."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cpu_time import within
@@ -100,6 +101,7 @@ def test_split_table_keeps_its_head() -> None:
     assert all(block.markdown.startswith("| a | b |\n|---|---|\n") for block in blocks)
 
 
+@pytest.mark.timed
 def test_splitting_is_linear() -> None:
     """Splitting 400 KB in small pieces takes much less time than rereading the text for each piece."""
     for attempt in within(2):

@@ -61,6 +61,7 @@ def test_growing_text_shows_the_same_as_the_whole_text() -> None:
     assert GrowingText(" \n").is_blank
 
 
+@pytest.mark.timed
 def test_piece_beyond_the_limit_costs_its_own_length() -> None:
     """The last thousand pieces of a long text take no longer than a thousand in its middle."""
     text, piece = GrowingText(PARAGRAPHS), PARAGRAPHS[:1000]

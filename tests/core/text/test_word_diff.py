@@ -111,6 +111,7 @@ CHINESE = "".join(chr(0x4E00 + random.Random(5).randrange(3000)) for _ in range(
 PROSE = prose(1)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -48,6 +48,9 @@ def check_linear(make: Callable[[int], str]) -> None:
     spent.check_linear(lambda size: seconds(make(size)))
 
 
+pytestmark = pytest.mark.timed
+
+
 @pytest.mark.parametrize("piece", REPEATED)
 def test_repeated_piece_takes_linear_time(piece):
     """An incomplete piece of the grammar, repeated, is not searched again and again."""
