@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
@@ -26,6 +27,7 @@ from artifactflow_nb.sources.formats.sections import (
     title_from_path,
 )
 
+sys.modules["artifactflow_nb.sources.formats.bibliography"] = sys.modules[__name__]  # its name until the release 0.3
 ZOTERO_FILE = "zotero.sqlite"
 """The database of Zotero, a kind of file by its whole name."""
 

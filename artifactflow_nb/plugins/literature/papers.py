@@ -20,9 +20,8 @@ _DATED = re.compile(
     rf"(?i)(?:©|\(c\)|copyright|published|accepted|vol(?:ume|\.)?\s*\d+[^\n]{{0,40}}?|\d\s?\()\D{{0,40}}?\b({_YEAR})\b"
 )
 _ARXIV_YEAR = re.compile(r"(\d{2})(?:0[1-9]|1[0-2])\.")
-_ARXIV_STAMP = re.compile(
-    r"arXiv:\d{4}\.\d{4,5}v\d+\s+\[[\w.-]+\]\s+\d{1,2} \w{3} \d{4}"
-)  # at the edge of the first page
+_ARXIV_STAMP = re.compile(r"arXiv:\d{4}\.\d{4,5}v\d+\s+\[[\w.-]+\]\s+\d{1,2} \w{3} \d{4}")
+"""The stamp at the edge of the first page."""
 _HEAD_END = re.compile(
     r"(?im)^[^\w\n]{0,10}(?:abstract\b(?=\W*$|[.:—–-]|\s+(?-i:[A-Z]))"
     r"|(?:(?:(?:1|I)\.?\s+)?introduction|summary|zusammenfassung|résumé|references|key\s?words?|index terms)"
@@ -75,11 +74,8 @@ def find_work(title: str, info: Mapping[str, str], pages: Sequence[str]) -> Work
     arxiv_id = next(filter(None, map(find_arxiv_id, [metadata, stamp[0] if stamp else "", *own])), "")
     if not (title or doi or arxiv_id):
         return None
-    item: dict[str, Any] = {
-        "type": "article-journal" if doi and not arxiv_id else "document",
-        "title": title,
-        "DOI": doi,
-    }
+    kind = "article-journal" if doi and not arxiv_id else "document"
+    item: dict[str, Any] = {"type": kind, "title": title, "DOI": doi}
     if arxiv_id:
         item |= {"type": "article", "number": f"arXiv:{arxiv_id}", "publisher": "arXiv"}
     item["author"] = _authors(info.get("Author", ""), title, opening)
