@@ -44,9 +44,9 @@ async def test_python_of_a_guide_page_runs(title: str, tmp_path: Path, monkeypat
         pdf("Herons wait for fish in shallow water at dawn.", "Storks nest on roofs in spring.")
     )
     names = await run_cells(GUIDE[title])
-    wb = names["wb"]
     assert {run.status for run in names.values() if isinstance(run, af.Run)} <= {"completed"}
-    wb.close()
+    if title != "checks":  # which needs no workbench
+        names["wb"].close()
 
 
 def test_readme_is_short() -> None:
