@@ -125,7 +125,7 @@ def wb(tmp_path: Path, workbench: OpenWorkbench) -> af.Workbench:
     killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     opened = workbench(["It is done."], data_dir=folder, interactive=False)
-    opened.register_tool(send_with(folder / "sent", idempotent=False))
+    opened.tool(send_with(folder / "sent", idempotent=False))
     return opened
 
 

@@ -83,7 +83,7 @@ def test_reader_makes_sources_of_another_kind_of_file(workbench: OpenWorkbench, 
     (tmp_path / "tides").mkdir()
     (tmp_path / "tides" / "may.csv").write_text("day,height\n1,spring tide", encoding="utf-8")
     wb = workbench(plugins=[Plugin("tables", readers={".csv": reader})], api_key=META["token"])
-    assert wb.add_sources(tmp_path / "tides").source_ids == ("tides/may.csv",)
+    assert wb.sources.add(tmp_path / "tides").source_ids == ("tides/may.csv",)
     assert wb.search_df("spring tide")["address"].tolist() == ["local:tides/may.csv#all"]
     (stored,) = wb.query("SELECT metadata_json FROM main.source_metadata")["metadata_json"]
     assert json.loads(stored)["owner"] == "Lake office"
@@ -96,7 +96,7 @@ def test_file_whose_metadata_cannot_be_described_is_read(workbench: OpenWorkbenc
     (tmp_path / "tides" / "may.csv").write_text("1,spring tide", encoding="utf-8")
     reader = Extractor("table", "text/csv", 1_000, read_table, describe=lambda found: found[1:][0])
     wb = workbench(plugins=[Plugin("tables", readers={".csv": reader})])
-    assert wb.add_sources(tmp_path / "tides").added == 1
+    assert wb.sources.add(tmp_path / "tides").added == 1
     assert wb.query("SELECT * FROM main.source_metadata").empty
 
 
