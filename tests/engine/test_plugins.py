@@ -84,7 +84,7 @@ def test_reader_makes_sources_of_another_kind_of_file(workbench: OpenWorkbench, 
     (tmp_path / "tides" / "may.csv").write_text("day,height\n1,spring tide", encoding="utf-8")
     wb = workbench(plugins=[Plugin("tables", readers={".csv": reader})], api_key=META["token"])
     assert wb.sources.add(tmp_path / "tides").source_ids == ("tides/may.csv",)
-    assert wb.search_df("spring tide")["address"].tolist() == ["local:tides/may.csv#all"]
+    assert wb.sources.search_df("spring tide")["address"].tolist() == ["local:tides/may.csv#all"]
     (stored,) = wb.query("SELECT metadata_json FROM main.source_metadata")["metadata_json"]
     assert json.loads(stored)["owner"] == "Lake office"
     assert json.loads(stored)["n"] == 1
@@ -107,7 +107,7 @@ def test_export_gets_the_texts_that_cite(workbench: OpenWorkbench, own_plugins: 
     assert run.to_bibtex() == "Tides turn [1]."
     own_plugins()
     REFERENCE_EXPORTS.clear()
-    with pytest.raises(af.UsageError, match="No plugin writes references in BibTeX"):
+    with pytest.raises(af.errors.UsageError, match="No plugin writes references in BibTeX"):
         run.to_bibtex()
 
 
