@@ -38,9 +38,9 @@ wb = af.Workbench(
     model=af.ScriptedModel([call, answer], chunk_chars=2), approvals={"create_artifact": "ask"},
     data_dir=folder / "data", record=folder / "runs.jsonl", mode="record", interactive=False,
 )
-added = wb.add_sources(papers)
+added = wb.sources.add(papers)
 assert len(added.sources) + added.unsupported.get(".bib", 0) == 2
-assert "shallow water" in wb.search_df("herons")["snippet"][0]
+assert "shallow water" in wb.sources.search_df("herons")["snippet"][0]
 run = wb.ask("Write a note.").wait()
 run.approve().wait()
 assert run.response == answer
