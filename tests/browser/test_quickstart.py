@@ -37,7 +37,7 @@ def test_run_from_question_to_reopened_notebook(lab: LabServer, open_page: Calla
     for cell in range(3):
         page.run_cell(cell)
     approve = page.output(0).get_by_role("button", name="Approve write artifact")
-    expect(approve).to_be_visible(timeout=20_000)
+    expect(approve).to_be_visible(timeout=60_000)  # another cell takes one of the processors
     expect(page.output(0).get_by_role("status")).to_contain_text("Your approval is needed: Write “")
     computing = not page.output(1).count()
     approve.click()
