@@ -60,8 +60,9 @@ def test_chat_decides_in_a_layout_and_its_values_are_observed(layout: str, lab: 
     expect(page.output(1)).to_contain_text(re.compile("running waiting (running )?completed"))
     expect(page.output(1)).to_contain_text("1 0")
     if layout == "HBox":
-        wide = "[...document.querySelectorAll('.af-live')].every((node) => node.clientWidth > 400)"
-        page.page.wait_for_function(wide, timeout=SOON_MS)
+        row = page.output(0).locator(".widget-hbox").first
+        wide = "(row) => [...row.children].every((view) => view.clientWidth > row.clientWidth * 0.4)"
+        page.page.wait_for_function(wide, arg=row.element_handle(), timeout=SOON_MS)
     else:
         page.output(0).locator(".lm-TabBar-tab, .jupyter-widget-Collapse-header").nth(1).click()
     expect(page.output(0).get_by_role("tree")).to_contain_text(QUESTION)
