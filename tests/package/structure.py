@@ -26,8 +26,8 @@ CORE_LINES = 63_752
 
 PLUGIN_LINES = {"plugins": 165, "graphs": 2_450, "literature": 1_398, "projects": 7_380}
 
-LATER_PLUGINS = {"claims": 2_600}
-"""Plugins that came after the goal for the whole package: their lines and files have limits of their own."""
+LATER_PLUGINS = {"claims": 2_850, "data": 1_150}
+"""Plugins that came after the goal for the whole package; for evidence (claims and data) 4,000 lines together."""
 
 Figure = tuple[str, float, float]
 """Name, value and limit of a measurement."""
@@ -56,7 +56,7 @@ def sizes(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
     # The first plugin that works without an engine split the list of plugins: built_in.py counts with the later ones.
     n_later = sum(room_of(path) in later or path.name == "built_in.py" for path in trees)
     yield "files", len(trees) - n_later, 380
-    yield "files of later plugins", n_later, 20
+    yield "files of later plugins", n_later, 28
     yield "lines", sum(n for room, n in by_room.items() if room not in later), 75_200
     yield "lines of the core", sum(n for room, n in by_room.items() if room.partition("/")[0] != "plugins"), CORE_LINES
     for room, n in by_room.items():
