@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from artifactflow_nb.core.approvals import Decision
     from artifactflow_nb.core.budget import Budget, Price
     from artifactflow_nb.core.messages import ToolCall, ToolResult
-    from artifactflow_nb.engine.folder_file import trust_folder
-    from artifactflow_nb.engine.settings import Settings
+    from artifactflow_nb.engine.settings import Settings, trust_folder
     from artifactflow_nb.models.offline.model import OfflineModel
     from artifactflow_nb.models.openai.client import OpenAIModel
     from artifactflow_nb.models.scripted import ScriptedModel
@@ -84,8 +83,7 @@ _NAMES = {
     "core.approvals": "Decision",
     "core.budget": "Budget Price",
     "core.messages": "ToolCall ToolResult",
-    "engine.folder_file": "trust_folder",
-    "engine.settings": "Settings",
+    "engine.settings": "Settings trust_folder",
     "models.offline.model": "OfflineModel",
     "models.openai.client": "OpenAIModel",
     "models.scripted": "ScriptedModel",

@@ -8,15 +8,14 @@ names changes. Other settings need no permission. A key from the environment is 
 import hashlib
 import json
 import os
-import tempfile
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from artifactflow_nb.core.local_files import AnyPath, absolute_path, read_bytes, reason
+from artifactflow_nb.core.local_files import read_bytes, reason
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.models.openai.errors import display_address
 from artifactflow_nb.tools.mcp.config import (
@@ -34,37 +33,32 @@ STORE_FILE = "store.db"
 TRUST_VARIABLE = "AF_TRUST_FOLDER"
 """The value 1 allows the files and stores of all folders: for CI, where nobody can be asked."""
 
-_KEYS = ("OPENAI_API_KEY", "TAVILY_API_KEY", "BRAVE_API_KEY", "OPENALEX_API_KEY")
 _CUSTOM_HEADERS = "OPENAI_CUSTOM_HEADERS"  # the openai client adds them to every request
 _COMMAND_CHARS = 1000
 
 
-def _address(value: object) -> str:
-    return brief(display_address(value) if isinstance(value, str) else value)
+@dataclass(frozen=True, repr=False)
+class TrustedFolder:
+    """A permission that was stored.
 
+    Attributes:
+        folder: The working directory, or the data folder.
+        allowed: The allowed effects of the file, a line for each; empty if no setting needs a permission.
+        files: SHA-256 of the file and of the files that it names, by name; the inode of a store.
+        stored_in: The file of the permission; None if none was needed.
+    """
 
-EFFECTS: Mapping[str, Callable[[Any], str]] = {
-    "base_url": lambda value: f"sends prompts, with what was read for them, to {_address(value)}",
-    "api_key": lambda _value: "uses the key of somebody's account, whose owner may see what is sent with it",
-    "extra_body": lambda value: f"adds fields to every request to a model: {brief(value)}",
-    "embedding_model": lambda value: f"sends searches to the model {brief(value)}, and what wb.sources.embed() embeds",
-    "approvals": lambda value: f"answers {brief(value)} in your place",
-    "graph_config": lambda value: f"changes what agents may do and whether plans need your approval: {brief(value)}",
-    "data_dir": lambda value: f"stores your work outside of this folder, in {brief(value)}",
-    "record": lambda value: f"writes what runs said into {brief(value)}",
-    "replay": lambda value: f"plays recorded answers and decisions instead of asking, from {brief(value)}",
-    "mode": lambda value: f"changes whether runs are played, asked or recorded to {brief(value)}",
-    "search": lambda value: f"changes where web_search sends its queries to {brief(value)}",
-    "searxng_url": lambda value: f"sends search queries to {_address(value)}",
-    **dict.fromkeys(
-        ("tavily_key", "brave_key", "openalex_key"),
-        lambda _value: "uses the key of somebody's account, whose owner may see the queries",
-    ),
-    "contact": lambda value: f"tells search services the address {brief(value)}",
-    "proxy": lambda value: f"sends web requests of runs, and what they look for, through {_address(value)}",
-    "allowed_hosts": lambda value: f"lets web_fetch reach hosts that are not public: {brief(value)}",
-}
-"""The effect of each setting of the file that needs a permission; each server of `mcp` has a line of its own."""
+    folder: Path
+    allowed: tuple[str, ...]
+    files: Mapping[str, str]
+    stored_in: Path | None
+
+    def __repr__(self) -> str:
+        path = self.folder / next(iter(self.files))
+        if not self.allowed:
+            return f"{path} sets nothing that needs a permission."
+        lines = "\n".join(f"  {line}" for line in self.allowed)
+        return f"{path} may from now on, until it changes:\n{lines}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +68,25 @@ class FolderFile:
     Attributes:
         values: The settings; `mcp` as servers, also if the file names a JSON file of them.
         hashes: SHA-256 of the file, of files that it names and of programs of the folder that it starts, by name.
+        effects: The effects of the file that need a permission, one line each, without secrets.
     """
 
     path: Path
     values: Mapping[str, Any]
     hashes: Mapping[str, str]
+    effects: tuple[str, ...]
 
     @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """Read the file; None if there is none. `UsageError` if it cannot be read."""
+    def read(cls, path: Path, effect_of: Callable[[str, Any], str]) -> Self | None:
+        """Read the file.
+
+        Args:
+            path: The path of the file.
+            effect_of: Says what a setting with a value does; empty if the setting needs no permission.
+
+        Returns: The content, or None if there is no such file.
+        Errors: `UsageError` if the file cannot be read.
+        """
         if not os.path.lexists(path):
             return None
         path = path.parent.resolve() / path.name  # the file may be a link; the permission is for this folder
@@ -110,40 +114,27 @@ class FolderFile:
                     program = (path.parent / (server.cwd or ".") / part).resolve()
                     if program.is_relative_to(path.parent) and program.is_file():
                         hashes[str(program.relative_to(path.parent))] = _hash(read_bytes(program))
-        return cls(path, values, hashes)
+        return cls(path, values, hashes, tuple(_effects_of(values, path.parent, effect_of)))
 
-    @property
-    def effects(self) -> tuple[str, ...]:
-        """The effects of the file that need a permission, one line each, without secrets."""
-        folder = self.path.parent
-        try:
-            store = folder / Path(str(self.values.get("data_dir", "."))).expanduser()
-            is_inside = store.resolve().is_relative_to(folder)  # as the default is
-        except (OSError, RuntimeError, ValueError):  # links in a circle, no such user, a null character
-            is_inside = False
-        lines = [
-            f"{name}: {describe(self.values[name])}"
-            for name, describe in EFFECTS.items()
-            if name in self.values and not (name == "data_dir" and is_inside)
-        ]
-        servers = self.values.get("mcp", {}).values()
-        return (*lines, *(f"mcp.{server.name}: {describe_server(server)}" for server in servers))
+    def trust(self) -> TrustedFolder:
+        """Store the permission of the person for the file; `UsageError` if it cannot be stored."""
+        stored_in = store_trust(self.path.parent, self.hashes) if self.effects else None
+        return TrustedFolder(self.path.parent, self.effects, self.hashes, stored_in)
 
-    def check(self, others: Mapping[str, Any]) -> None:
+    def check(self, others: Mapping[str, Any], key_variables: set[str]) -> None:
         """Check that the person has allowed the file.
 
         Args:
             others: The values of arguments and environment, which override those of the file.
+            key_variables: The environment variables of keys.
 
         Errors: `UsageError` with the effects of the file and how to allow them.
         """
-        self._check_keys(others)
-        if not self.effects or os.environ.get(TRUST_VARIABLE) == "1":
+        self._check_keys(others, key_variables)
+        if not self.effects or is_trusted(self.path.parent, self.hashes):
             return
-        allowed = trusted_hashes(self.path.parent)
-        if allowed == self.hashes:
-            return
-        state = "you have not allowed it" if allowed is None else "it was changed since you allowed it"
+        is_changed = permission_path(self.path.parent).exists()
+        state = "it was changed since you allowed it" if is_changed else "you have not allowed it"
         lines = "\n".join(f"  {line}" for line in self.effects)
         raise UsageError(
             f"{self.path} can send data, start programs or decide in your place, and {state}:\n{lines}\n"
@@ -151,27 +142,41 @@ class FolderFile:
             f"remove these settings from the file. In CI, {TRUST_VARIABLE}=1 allows it."
         )
 
-    def _check_keys(self, others: Mapping[str, Any]) -> None:
+    def _check_keys(self, others: Mapping[str, Any], key_variables: set[str]) -> None:
         """Raise `UsageError` if a key from the environment or an argument would be sent to an address from the file."""
         if "base_url" in self.values and others.get("base_url") is None:
             has_headers = bool(os.environ.get(_CUSTOM_HEADERS))
             origin = "OPENAI_API_KEY or api_key=" if others.get("api_key") else _CUSTOM_HEADERS if has_headers else None
             if origin is not None:
+                address = brief(display_address(str(self.values["base_url"])))
                 raise UsageError(
-                    f"{self.path} sets base_url to {_address(self.values['base_url'])}, and the key comes from "
-                    f"{origin}: a key is never sent to an address that a file of the folder names. If you know the "
-                    "address, set OPENAI_BASE_URL or pass base_url=. Otherwise remove base_url from the file, or unset "
-                    "the variable and write api_key into the file."
+                    f"{self.path} sets base_url to {address}, and the key comes from {origin}: a key is never sent to "
+                    "an address that a file of the folder names. If you know the address, set OPENAI_BASE_URL or pass "
+                    "base_url=. Otherwise remove base_url from the file, or unset the variable and write api_key into "
+                    "the file."
                 )
         overriding = others.get("mcp") or {}
         for name, server in self.values.get("mcp", {}).items():
-            sent = sorted({*_KEYS}.intersection(environment_variables(server)))
+            sent = sorted(key_variables.intersection(environment_variables(server)))
             if server.url is not None and sent and name not in overriding:
                 raise UsageError(
                     f"mcp.{name}, which {self.path} configures, would send {sent[0]} of the environment to an address "
                     "that a file of the folder names. Pass this server as mcp= yourself, or let it use another "
                     "variable."
                 )
+
+
+def _effects_of(values: Mapping[str, Any], folder: Path, effect_of: Callable[[str, Any], str]) -> Iterator[str]:
+    """Describe the effects of the settings of a folder's file that need a permission."""
+    try:
+        store = folder / Path(str(values.get("data_dir", "."))).expanduser()
+        is_inside = store.resolve().is_relative_to(folder)  # as the default is
+    except (OSError, RuntimeError, ValueError):  # links in a circle, no such user, a null character
+        is_inside = False
+    for name, value in values.items():
+        if name != "mcp" and not (name == "data_dir" and is_inside) and (effect := effect_of(name, value)):
+            yield f"{name}: {effect}"
+    yield from (f"mcp.{server.name}: {describe_server(server)}" for server in values.get("mcp", {}).values())
 
 
 def describe_server(server: McpServer) -> str:
@@ -196,65 +201,47 @@ def _hash(content: bytes) -> str:
 # --- the permission --------------------------------------------------------------------------------------------------
 
 
-def trust_path() -> Path:
-    """The path of the permissions of all folders: a JSON file below `$XDG_CONFIG_HOME` or `~/.config`.
-
-    ::
-
-        {"folders": {"/home/ada/study": {"artifactflow.toml": "9f86d0...", ".mcp.json": "2c2624..."}}}
+def permission_path(folder: Path) -> Path:
+    """The file of the permission for a folder, below `$XDG_CONFIG_HOME` or `~/.config`; see `_permission`.
 
     The file is outside of every project, so that a copied folder cannot contain its own permission. A permission
     applies to one folder, because commands and paths in its settings file are relative to it.
     """
     configured = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(configured) if Path(configured).is_absolute() else Path.home() / ".config"
-    return base / "artifactflow" / "trusted.json"
+    return base / "artifactflow" / "trusted" / _hash(bytes(folder.resolve()))
 
 
-def trusted_hashes(folder: Path) -> Mapping[str, str] | None:
-    """Return the hashes that the person allowed for this folder, by file name; None without a permission."""
-    hashes = _folders(trust_path()).get(str(folder.resolve()))
-    return hashes if isinstance(hashes, dict) else None
+def _permission(folder: Path, hashes: Mapping[str, str]) -> bytes:
+    """The content of a permission: a line with the folder, and the hashes by file name, both as JSON."""
+    return f"{json.dumps(str(folder.resolve()))}\n{json.dumps(hashes, indent=2)}".encode()
+
+
+def is_trusted(folder: Path, hashes: Mapping[str, str]) -> bool:
+    """Return whether the person, or the variable for CI, allowed a folder with these hashes of files."""
+    path = permission_path(folder)
+    with suppress(OSError):
+        return os.environ.get(TRUST_VARIABLE) == "1" or path.read_bytes() == _permission(folder, hashes)
+    return False
 
 
 def store_trust(folder: Path, hashes: Mapping[str, str]) -> Path:
-    """Store a permission, which replaces an earlier one for this folder; return the path of the permissions.
+    """Store a permission, which replaces an earlier one for this folder, and drop those of folders that are gone.
 
-    The file is replaced atomically, and only its owner can read it. Errors: `UsageError` with the path.
+    Returns: The path of the permission. Errors: `UsageError` with the path.
     """
-    path = trust_path()
-    folders = {name: stored for name, stored in _folders(path).items() if os.path.isdir(name)}  # noqa: PTH112 - a long name
-    folders[str(folder.resolve())] = dict(hashes)
+    path = permission_path(folder)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file, name = tempfile.mkstemp(dir=path.parent, prefix=".trusted-")  # mkstemp makes it 0600
-        try:
-            with os.fdopen(file, "w", encoding="utf-8") as stream:
-                json.dump({"folders": folders}, stream, indent=2, ensure_ascii=False)
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        path.touch(mode=0o600)
+        path.write_bytes(_permission(folder, hashes))  # a file that is cut off allows nothing
     except OSError as error:
         raise UsageError(f"The permission cannot be stored in {path}: {error.strerror}. Make it writable.") from None
+    for stored in path.parent.iterdir():
+        with suppress(OSError, ValueError):  # another process may be writing the file
+            if not os.path.isdir(json.loads(stored.read_bytes().partition(b"\n")[0])):  # noqa: PTH112 - a long name
+                stored.unlink()
     return path
-
-
-def _folders(path: Path) -> dict[str, Any]:
-    try:
-        stored = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise UsageError(f"The permissions in {path} cannot be read: {error.strerror}. Make it readable.") from None
-    except (ValueError, RecursionError):
-        stored = None
-    folders = stored.get("folders") if isinstance(stored, dict) else None
-    if not isinstance(folders, dict):
-        raise UsageError(f"{path} is not a list of permissions for folders. Delete it, and allow your folders again.")
-    return folders
 
 
 # --- stores ----------------------------------------------------------------------------------------------------------
@@ -291,10 +278,8 @@ def remember_store(folder: Path) -> None:
 
 def store_problem(folder: Path) -> str:
     """Return why a store continues nothing and gives no grants; empty if this account made or allowed it."""
-    if os.environ.get(TRUST_VARIABLE) == "1":
-        return ""
-    with suppress(UsageError, OSError):
-        if trusted_hashes(folder) == _store_hashes(folder):
+    with suppress(OSError):
+        if is_trusted(folder, _store_hashes(folder)):
             return ""
     return (
         f"This account did not make the store {folder / STORE_FILE}, so its runs are not continued and its grants do "
@@ -302,52 +287,12 @@ def store_problem(folder: Path) -> str:
     )
 
 
-class TrustedFolder:
-    """A permission that was stored.
-
-    Attributes:
-        folder: The working directory, or the data folder.
-        allowed: The allowed effects of the file, a line for each; empty if no setting needs a permission.
-        files: SHA-256 of the file and of the files that it names, by name.
-        stored_in: The file of permissions; None if none was needed.
-    """
-
-    def __init__(self, path: Path, allowed: tuple[str, ...], files: Mapping[str, str], stored_in: Path | None) -> None:
-        self.folder = path.parent
-        self.allowed = allowed
-        self.files = dict(files)
-        self.stored_in = stored_in
-        self._path = path
-
-    def __repr__(self) -> str:
-        if not self.allowed:
-            return f"{self._path} sets nothing that needs a permission."
-        lines = "\n".join(f"  {line}" for line in self.allowed)
-        return f"{self._path} may from now on, until it changes:\n{lines}"
-
-
-def trust_folder(data_dir: AnyPath | None = None) -> TrustedFolder:
-    """Allow what came with a folder, until it changes.
-
-    Without an argument, these are the effects of `artifactflow.toml` in the working directory, with the files that it
-    names and the programs of the folder that it starts. With the folder of a store that another account made, runs of
-    the store may continue, and its grants count.
-
-    The return value lists what is allowed. Call it once and remove the call from the notebook: otherwise it allows each
-    later change unseen.
-
-    Errors: `UsageError` if there is no such file, if it cannot be read or if the permission cannot be stored.
-    """
-    if data_dir is not None:
-        store = absolute_path(data_dir) / STORE_FILE
-        if not store.is_file():
-            raise UsageError(f"There is no store {store}: nothing needs a permission.")
-        check_links(store.parent)
-        hashes = _store_hashes(store.parent)
-        effects = ("continue runs, and use the permissions that were given in it",)
-        return TrustedFolder(store, effects, hashes, store_trust(store.parent, hashes))
-    file = FolderFile.read(Path(SETTINGS_FILE))
-    if file is None:
-        raise UsageError(f"There is no {SETTINGS_FILE} in {Path.cwd()}: nothing needs a permission.")
-    stored_in = store_trust(file.path.parent, file.hashes) if file.effects else None
-    return TrustedFolder(file.path, file.effects, file.hashes, stored_in)
+def trust_store(folder: Path) -> TrustedFolder:
+    """Store the permission of the person for a store that another account made; `UsageError` if there is none."""
+    store = folder / STORE_FILE
+    if not store.is_file():
+        raise UsageError(f"There is no store {store}: nothing needs a permission.")
+    check_links(folder)
+    hashes = _store_hashes(folder)
+    effects = ("continue runs, and use the permissions that were given in it",)
+    return TrustedFolder(folder, effects, hashes, store_trust(folder, hashes))

@@ -1,28 +1,26 @@
 """How a workbench is set up: arguments > environment > `artifactflow.toml` in the working directory.
 
-The environment variable of a setting is `AF_` and its name in capitals; `_OTHER_VARIABLES` has the others. Settings
-of the file may need a permission by the person; see `folder_file.EFFECTS`.
+Each setting is declared once, as a field of `Settings`; errors, permissions and the guide are made from the fields.
 """
 
 import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, SecretStr, SerializerFunctionWrapHandler, ValidationError, field_validator, model_serializer
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from artifactflow_nb.core.approvals import VERDICTS, Verdict
+from artifactflow_nb.core.approvals import Verdict
 from artifactflow_nb.core.budget import Budget, Price
-from artifactflow_nb.core.language import LANGUAGES, Language
-from artifactflow_nb.core.local_files import absolute_path
+from artifactflow_nb.core.language import Language
+from artifactflow_nb.core.local_files import AnyPath, absolute_path
 from artifactflow_nb.core.messages import ToolProtocolChoice
 from artifactflow_nb.core.redaction.redactor import Redactor
-from artifactflow_nb.core.runs import CLARIFIES, Clarify
+from artifactflow_nb.core.runs import Clarify
 from artifactflow_nb.core.text.format import did_you_mean, first_lines
-from artifactflow_nb.engine.folder_file import SETTINGS_FILE, FolderFile
+from artifactflow_nb.engine.folder_file import SETTINGS_FILE, FolderFile, TrustedFolder, trust_store
 from artifactflow_nb.errors import UsageError, brief, describe_error
 from artifactflow_nb.models.openai.errors import display_address
 from artifactflow_nb.sources.formats.sections import is_installed
@@ -39,134 +37,158 @@ SEARCH_NAMES = (LOCAL, "searxng", "tavily", "ddgs", *SERVICES)
 DEFAULT_DATA_DIR = ".artifactflow"
 """The folder of the store in the working directory, if no setting names another one."""
 
-_OTHER_VARIABLES: Mapping[str, str] = {
-    "base_url": "OPENAI_BASE_URL",
-    "api_key": "OPENAI_API_KEY",
-    "tavily_key": "TAVILY_API_KEY",
-    "brave_key": "BRAVE_API_KEY",
-    "openalex_key": "OPENALEX_API_KEY",
-}
-_ALLOWED: Mapping[str, str] = {
-    "base_url": "an address that begins with http:// or https://, as http://localhost:8000/v1 does",
-    **dict.fromkeys(("model", "embedding_model"), "a text that is not empty"),
-    "temperature": "a number from 0 to 2",
-    "reasoning_effort": "a text such as 'low', 'medium' or 'high'",
-    "extra_body": 'fields by name, as in {"top_p": 0.9}',
-    "context_tokens": "a whole number of tokens from 1,000",
-    **dict.fromkeys(("prompt_cache", "notify"), "true or false"),
-    **dict.fromkeys(("timeout_s", "stall_timeout_s"), "a number of seconds above 0"),
-    "tool_protocol": "'auto', 'xml' or 'native'",
-    "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
-    "budget": 'some of these, as in {"tokens": 100000, "usd": 0.5, "seconds": 600, "when_spent": "ask"}',
-    "approvals": f"one of {', '.join(map(repr, VERDICTS))}",
-    "clarify": f"one of {', '.join(map(repr, CLARIFIES))}",
-    "graph_config": 'the path of a YAML file, or what it would hold, as in {"executor": {"max_steps": 4}}',
-    "data_dir": "the path of a folder",
-    **dict.fromkeys(("record", "replay"), "the path of a cassette, as data/cassettes/report.jsonl"),
-    "mode": "one of 'live', 'record', 'replay', 'auto', 'verify'",
-    "search": f"one or several of {', '.join(map(repr, SEARCH_NAMES))}, with commas between",
-    "searxng_url": "an address that begins with http:// or https://",
-    "contact": "an e-mail address",
-    "proxy": "an address that begins with http:// or https://, as http://proxy.example:3128 does",
-    "allowed_hosts": "hosts such as intranet.example or localhost:8080, with commas between",
-    "language": f"one of {', '.join(map(repr, LANGUAGES))}",
-    "live": "one of 'auto', 'page', 'widget', 'off'",
-    "mcp": 'servers by name, as in {"files": {"command": "npx", "args": ["..."]}}, or the path of a JSON file',
-}
-SECRET_SETTINGS = frozenset({"api_key", "tavily_key", "brave_key", "openalex_key"})
-"""The settings whose values are never displayed."""
+Address = Annotated[str, Field(pattern=r"^https?://")]
+Text = Annotated[str, Field(min_length=1)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_ADDRESS = "an address that begins with http:// or https://"
+_CASSETTE = "the path of a cassette, as data/cassettes/report.jsonl"
+_SECONDS = "a number of seconds above 0"
+_USES_KEY = "uses the key of somebody's account, whose owner may see the queries"
 
-_NEEDED_FOR_SEARCH = {
-    "searxng": "searxng_url",
-    "tavily": "tavily_key",
-    "brave": "brave_key",
-    "openalex": "openalex_key",
-}
-_ADDRESSES = frozenset({"base_url", "searxng_url", "proxy"})
+
+def _setting(default: Any, effect: str | None, allowed: str = "", *, variable: str = "", **limits: Any) -> Any:
+    """Declare a setting; the text below it is its description.
+
+    Args:
+        default: The default.
+        effect: What the setting does, with `{}` for the value, if the file of a folder sets it, which then needs the
+            person's permission; None if the setting can neither send data elsewhere, start a program, read or write
+            outside of the folder nor decide on behalf of the person.
+        allowed: The allowed values, for errors and the guide; empty if the type lists them.
+        variable: The environment variable; empty for `AF_` and the name in capitals.
+        limits: Limits of the value, for `pydantic.Field`.
+    """
+    declared: dict[str, Any] = {"effect": effect, "allowed": allowed, "variable": variable}
+    return Field(default, json_schema_extra=declared, **limits)
 
 
 class Settings(BaseSettings):
-    """The effective settings, created by `Settings.load`. Copies and pickles lack keys and MCP servers.
+    """The effective settings, created by `Settings.load`; docs/guide/settings.md has a table of them.
 
-    Attributes:
-        base_url: The endpoint's address; None for the default of the `openai` client.
-        api_key: The endpoint's key; shown as asterisks.
-        model: The model's name at the endpoint.
-        temperature: Sampling temperature of all agents without one in `graph_config`; None for each agent's own.
-        reasoning_effort: How long models think, for agents without a value of their own; None for the endpoint's own.
-        extra_body: Further fields of every request; those of an agent come on top.
-        context_tokens: The context window of the model in tokens; None to ask the endpoint, or to look it up by name.
-        prompt_cache: Whether prompts have marks for endpoints that cache on request only; see `OpenAIModel`.
-        embedding_model: Name of a model at the endpoint for `wb.sources.embed`; None to search by words only.
-        timeout_s: Seconds without a byte from the endpoint after which a turn fails.
-        stall_timeout_s: The same between two pieces of a reply, after its first text.
-        tool_protocol: How models call tools: `native`, `xml` (in their text), or `auto` for native calls, and calls in
-            the text where an endpoint refuses or ignores tools. A model that does not support it uses its own protocol.
-        prices: Prices of tokens by model name.
-        budget: The limits of each run without a budget of its own; None for no limit.
-        approvals: `ask` to ask the person, or the verdict to use instead of asking.
-        clarify: Whether the lead asks the person before research: `auto` if the question is ambiguous, `never`, or
-            `always`. A quick run asks with `always` only, and the offline model never; `run.answer` answers.
-        graph_config: Changes to the packaged configuration of agents and flows: the path of a YAML file, or a mapping
-            with its content; see `GraphConfig`.
-        data_dir: The folder of the store, relative to the working directory.
-        record: The cassette that runs are recorded into; None for none.
-        replay: The cassette that runs are played from; None for none.
-        mode: Use of the cassette, which overrides that of its argument: `record` to execute and record every run,
-            `replay` to play every run without access to the outside, `auto` to play recorded runs and record new ones,
-            `live` to ignore it. For example, AF_MODE=replay plays a recording notebook in CI.
-        search: The search engines of `web_search`; several are asked at once.
-        searxng_url: The address of a SearXNG server, for `search="searxng"`.
-        tavily_key: The key for `search="tavily"`; shown as asterisks.
-        brave_key: The key for `search="brave"`; shown as asterisks.
-        openalex_key: The key for `search="openalex"`; shown as asterisks.
-        contact: An e-mail address that is sent to OpenAlex, Crossref and PubMed, which ask for one; None to send none.
-        proxy: The proxy for `web_fetch` and searches of the web; None for none. It may have a login, which is never
-            shown. Model calls use the proxies of the environment instead.
-        allowed_hosts: Hosts that `web_fetch` may fetch although they are not public: `host` or `host:port`.
-        notify: Whether the page says that a request waits: in its title, and in a line while no card is
-            visible.
-        language: The language of views, exported files and the page of a server, `en` or `zh`, not of other texts.
-        live: How cells show live views: `page` over the saved output by a script of the page, `widget` as a widget in
-            its place, `off` not at all; `auto` for what the front end needs.
-        mcp: MCP servers by name; see `McpServer`. The argument overrides the file for each name.
+    Copies and pickles lack keys and MCP servers.
     """
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid")
 
-    base_url: str | None = None
-    api_key: SecretStr | None = None
-    model: str | None = Field(default=None, min_length=1)
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    reasoning_effort: str | None = Field(default=None, min_length=1)
-    extra_body: dict[str, Any] = Field(default_factory=dict)
-    context_tokens: int | None = Field(default=None, ge=1_000)
-    prompt_cache: bool = False
-    embedding_model: str | None = Field(default=None, min_length=1)
-    timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
-    stall_timeout_s: float = Field(default=60.0, gt=0, allow_inf_nan=False)
-    tool_protocol: ToolProtocolChoice = "auto"
-    prices: dict[str, Price] = Field(default_factory=dict)
-    budget: Budget | None = None
-    approvals: Verdict = "ask"
-    clarify: Clarify = "auto"
-    graph_config: Path | dict[str, Any] | None = None
-    data_dir: Path = Path(DEFAULT_DATA_DIR)
-    record: Path | None = None
-    replay: Path | None = None
-    mode: Literal["live", "record", "replay", "auto", "verify"] | None = None
-    search: tuple[str, ...] = (LOCAL,)
-    searxng_url: str | None = None
-    tavily_key: SecretStr | None = None
-    brave_key: SecretStr | None = None
-    openalex_key: SecretStr | None = None
-    contact: str | None = Field(default=None, pattern=r"^[^@\s]+@[^@\s]+$")
-    proxy: str | None = None
-    allowed_hosts: tuple[str, ...] = ()
-    notify: bool = True
-    language: Language = "en"
-    live: Literal["auto", "page", "widget", "off"] = "auto"
-    mcp: dict[str, McpServer] = Field(default_factory=dict)
+    base_url: Address | None = _setting(
+        None,
+        "sends prompts, with what was read for them, to {}",
+        f"{_ADDRESS}, as http://localhost:8000/v1 does",
+        variable="OPENAI_BASE_URL",
+    )
+    """Address of the endpoint; a password in it is never shown. None for the default of the `openai` client."""
+    api_key: SecretStr | None = _setting(
+        None,
+        "uses the key of somebody's account, whose owner may see what is sent with it",
+        variable="OPENAI_API_KEY",
+    )
+    """Key of the endpoint; never shown, stored or logged."""
+    model: Text | None = _setting(None, None, "a text that is not empty")
+    """Name of the model at the endpoint."""
+    temperature: float | None = _setting(None, None, "a number from 0 to 2", ge=0, le=2)
+    """Sampling temperature of all agents without one in `graph_config`; None for each agent's own."""
+    reasoning_effort: Text | None = _setting(None, None, "a text such as 'low', 'medium' or 'high'")
+    """How long models think, for agents without a value of their own; None for the endpoint's own."""
+    extra_body: dict[str, Any] = _setting(
+        {}, "adds fields to every request to a model: {}", 'fields by name, as in {"top_p": 0.9}'
+    )
+    """Further fields of every request to a model; those of an agent come on top."""
+    context_tokens: int | None = _setting(None, None, "a whole number of tokens from 1,000", ge=1_000)
+    """Context window of the model, of which prompts fill at most three quarters; None to ask the endpoint, or to look
+    it up by the model's name."""
+    prompt_cache: bool = _setting(False, None, "true or false")
+    """Whether prompts are marked with `cache_control`, for endpoints that cache on request only."""
+    embedding_model: Text | None = _setting(
+        None, "sends searches to the model {}, and what wb.sources.embed() embeds", "a text that is not empty"
+    )
+    """Model at the endpoint for the vectors of `wb.sources.embed()`; None to search by words only."""
+    timeout_s: Seconds = _setting(600.0, None, _SECONDS)
+    """Seconds without a byte from the endpoint after which a turn fails."""
+    stall_timeout_s: Seconds = _setting(60.0, None, _SECONDS)
+    """The same after the first text of a reply; more for an endpoint that sends long calls as a whole."""
+    tool_protocol: ToolProtocolChoice = _setting("auto", None)
+    """How models call tools: `native`, `xml` (in their text), or `auto` for native calls, and calls in the text where
+    an endpoint refuses or ignores tools. A model that does not support it uses its own protocol."""
+    prices: dict[str, Price] = _setting(
+        {}, None, 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}'
+    )
+    """Prices of models, in US dollars for a million tokens."""
+    budget: Budget | None = _setting(
+        None, None, 'some of these, as in {"tokens": 100000, "usd": 0.5, "seconds": 600, "when_spent": "ask"}'
+    )
+    """Limits of each run without a budget of its own; None for no limit."""
+    approvals: Verdict = _setting("ask", "answers {} in your place")
+    """The answer to every request for approval: `approve`, `deny`, or `ask` to ask the person."""
+    clarify: Clarify = _setting("auto", None)
+    """Whether the lead asks the person before research: `auto` if the question is ambiguous, `never`, or `always`. A
+    quick run asks with `always` only, and the offline model never; `run.answer` answers."""
+    graph_config: Path | dict[str, Any] | None = _setting(
+        None,
+        "changes what agents may do and whether plans need your approval: {}",
+        'the path of a YAML file, or what it would hold, as in {"executor": {"max_steps": 4}}',
+    )
+    """Changes to the packaged rounds, tools and models of agents and flows: a YAML file, or a mapping with its content;
+    see `GraphConfig`."""
+    data_dir: Path = _setting(
+        Path(DEFAULT_DATA_DIR), "stores your work outside of this folder, in {}", "the path of a folder"
+    )
+    """The folder of the store, relative to the working directory; inside of it, no permission is needed."""
+    record: Path | None = _setting(None, "writes what runs said into {}", _CASSETTE)
+    """The cassette that runs are recorded into; None for none."""
+    replay: Path | None = _setting(None, "plays recorded answers and decisions instead of asking, from {}", _CASSETTE)
+    """The cassette that runs are played from, without network and key; None for none."""
+    mode: Literal["live", "record", "replay", "auto", "verify"] | None = _setting(
+        None, "changes whether runs are played, asked or recorded to {}"
+    )
+    """Use of the cassette, which overrides that of its argument: `record` to execute and record every run, `replay` to
+    play every run without access to the outside, `auto` to play recorded runs and record new ones, `live` to ignore it.
+    For example, AF_MODE=replay plays a recording notebook in CI."""
+    search: tuple[str, ...] = _setting(
+        (LOCAL,),
+        "changes where web_search sends its queries to {}",
+        f"one or several of {', '.join(map(repr, SEARCH_NAMES))}, with commas between",
+    )
+    """The search engines of `web_search`, of which `local` has your sources; several are asked at once."""
+    searxng_url: Address | None = _setting(None, "sends search queries to {}", _ADDRESS)
+    """Address of a SearXNG server, for `search="searxng"`."""
+    tavily_key: SecretStr | None = _setting(None, _USES_KEY, variable="TAVILY_API_KEY")
+    """Key for `search="tavily"`; never shown, stored or logged."""
+    brave_key: SecretStr | None = _setting(None, _USES_KEY, variable="BRAVE_API_KEY")
+    """Key for `search="brave"`; never shown, stored or logged."""
+    openalex_key: SecretStr | None = _setting(None, _USES_KEY, variable="OPENALEX_API_KEY")
+    """Key for `search="openalex"`; never shown, stored or logged."""
+    contact: str | None = _setting(
+        None, "tells search services the address {}", "an e-mail address", pattern=r"^[^@\s]+@[^@\s]+$"
+    )
+    """An e-mail address, which OpenAlex, Crossref and PubMed ask for; None to send none."""
+    proxy: Address | None = _setting(
+        None,
+        "sends web requests of runs, and what they look for, through {}",
+        f"{_ADDRESS}, as http://proxy.example:3128 does",
+    )
+    """Address of a proxy for `web_fetch` and searches of the web, with a login if it needs one, which is never shown.
+    Model calls use the proxies of the environment instead."""
+    allowed_hosts: tuple[str, ...] = _setting(
+        (),
+        "lets web_fetch reach hosts that are not public: {}",
+        "hosts such as intranet.example or localhost:8080, with commas between",
+    )
+    """Hosts that `web_fetch` may fetch although they are not public: `host` or `host:port`."""
+    notify: bool = _setting(True, None, "true or false")
+    """Whether the page says outside of a panel that a request waits: in its title, and, while no card is visible, in a
+    notification of JupyterLab or Notebook 7 and in a line, which Escape closes."""
+    language: Language = _setting("en", None)
+    """Language of all views, of plots of its frames, of exported files and of the server's page; your texts and those
+    of models stay as they are."""
+    live: Literal["auto", "page", "widget", "off"] = _setting("auto", None)
+    """How cells show live views: `page` over the saved output by a script of the page, `widget` as a widget in its
+    place, `off` not at all; `auto` for what the front end needs."""
+    mcp: dict[str, McpServer] = _setting(
+        {},
+        "starts programs, and calls tools of servers",
+        'servers by name, as in {"files": {"command": "npx", "args": ["..."]}}, or the path of a JSON file',
+    )
+    """MCP servers whose tools agents may call, by name; the argument overrides the file for each name."""
 
     @classmethod
     def load(cls, **arguments: Any) -> Self:
@@ -189,8 +211,8 @@ class Settings(BaseSettings):
         except (RuntimeError, TypeError, ArithmeticError) as error:  # from a method of a value
             raise UsageError(f"A setting cannot be used: {describe_error(error):.200}") from None
         for name in settings.search:
-            needed = _NEEDED_FOR_SEARCH.get(name)
-            if needed and getattr(settings, needed) is None:
+            needed = "searxng_url" if name == "searxng" else f"{name}_key"
+            if getattr(settings, needed, name) is None:
                 variable = ENVIRONMENT_VARIABLES[needed]
                 raise UsageError(f"search is {brief(name)}: set {variable} or pass {needed}= too.")
         if "ddgs" in settings.search and settings.cassette_mode != "replay" and not is_installed("ddgs"):
@@ -251,13 +273,6 @@ class Settings(BaseSettings):
         """True if a language model's endpoint is configured: by an address, a key, or both."""
         return self.base_url is not None or self.api_key is not None
 
-    @field_validator("base_url", "searxng_url", "proxy")
-    @classmethod
-    def _check_url(cls, url: str | None) -> str | None:
-        if url is None or url.startswith(("http://", "https://")):
-            return url
-        raise ValueError(_ALLOWED["base_url"])
-
     @field_validator("allowed_hosts", "search", mode="before")
     @classmethod
     def _split(cls, names: Any) -> Any:
@@ -269,7 +284,7 @@ class Settings(BaseSettings):
     @classmethod
     def _check_search(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if not names or not set(names) <= set(SEARCH_NAMES):
-            raise ValueError(_ALLOWED["search"])
+            raise ValueError("there is no such search engine")
         return tuple(dict.fromkeys(names))
 
     @field_validator("prices", "budget", "extra_body", mode="before")
@@ -293,7 +308,7 @@ class Settings(BaseSettings):
             return {str(name): value for name, value in config.items()}
         if isinstance(config, str | Path | None):
             return config
-        raise ValueError(_ALLOWED["graph_config"])
+        raise ValueError("it is neither a path nor a mapping")
 
     @field_validator("data_dir", "record", "replay", "graph_config")
     @classmethod
@@ -302,47 +317,33 @@ class Settings(BaseSettings):
 
     @classmethod
     def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - reads MODEL for AF_MODEL; see _Environment
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_others: Any, **_sources: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources of settings by precedence: arguments, environment, file."""
-        return init_settings, _EnvironmentSource(settings_cls), _FolderSource(settings_cls)
+        """Return the sources of settings by precedence: arguments, environment, file. An empty variable is not set.
 
+        Errors: `UsageError` if the file needs a permission of the person.
+        """
+        variables = {name: text for name, key in ENVIRONMENT_VARIABLES.items() if (text := os.environ.get(key))}
+        file = FolderFile.read(Path(SETTINGS_FILE), _effect_of)
+        if file is not None:
+            file.check({**variables, **init_settings()}, {ENVIRONMENT_VARIABLES[name] for name in SECRET_SETTINGS})
+        values = {} if file is None else dict(file.values)
+        return init_settings, InitSettingsSource(settings_cls, variables), InitSettingsSource(settings_cls, values)
+
+
+DECLARED: Mapping[str, Any] = {name: field.json_schema_extra for name, field in Settings.model_fields.items()}
+"""What `_setting` adds to each field: `effect`, `allowed`, `variable`."""
 
 ENVIRONMENT_VARIABLES: Mapping[str, str] = {
-    name: _OTHER_VARIABLES.get(name, f"AF_{name.upper()}") for name in Settings.model_fields
+    name: declared["variable"] or f"AF_{name.upper()}" for name, declared in DECLARED.items()
 }
 """The environment variable of each setting."""
 
-
-class _EnvironmentSource(PydanticBaseSettingsSource):
-    """The variables of `ENVIRONMENT_VARIABLES`, without other spellings; an empty variable counts as not set."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        del field
-        return os.environ.get(ENVIRONMENT_VARIABLES[field_name]) or None, field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        return {name: value for name, variable in ENVIRONMENT_VARIABLES.items() if (value := os.environ.get(variable))}
-
-
-class _FolderSource(PydanticBaseSettingsSource):
-    """The settings file of the working directory, if the person has allowed its effects."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        del field
-        return self().get(field_name), field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        file = FolderFile.read(Path(SETTINGS_FILE))
-        if file is None:
-            return {}
-        file.check(self.current_state)
-        return dict(file.values)
+SECRET_SETTINGS, _ADDRESSES = (
+    frozenset(name for name, field in Settings.model_fields.items() if field.annotation == kind | None)
+    for kind in (SecretStr, Address)
+)
+"""The settings whose values are never displayed, and those whose logins are not."""
 
 
 def _without_secrets(settings: Settings) -> dict[str, Any]:
@@ -351,20 +352,49 @@ def _without_secrets(settings: Settings) -> dict[str, Any]:
     return {**dict(settings), **addresses, "extra_body": Redactor().redact_value(settings.extra_body)}
 
 
+def _shown(name: str, value: object) -> str:
+    """Shorten the value of a setting, without the login of an address and without secret fields."""
+    is_address = name in _ADDRESSES and isinstance(value, str)
+    return brief(display_address(str(value)) if is_address else Redactor().redact_value(value))
+
+
+def _effect_of(name: str, value: object) -> str:
+    """Say what a setting in the file of a folder does; empty for a setting that needs no permission."""
+    effect = DECLARED[name]["effect"] if name in DECLARED else None
+    return effect.format(_shown(name, value)) if effect else ""
+
+
 def _problem(detail: Mapping[str, Any]) -> str:
     name = str(detail["loc"][0])
     if name == "mcp":
         return str(detail["ctx"]["error"])
     if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
         return f"{Path(SETTINGS_FILE).resolve()} has an unknown key {brief(name)}.{_known(name)}"
-    shown = (
-        display_address(detail["input"]) if name in _ADDRESSES and isinstance(detail["input"], str) else detail["input"]
-    )
-    value = "cannot be used" if name in SECRET_SETTINGS else f"is {brief(shown)}"
+    value = "cannot be used" if name in SECRET_SETTINGS else f"is {_shown(name, detail['input'])}"
     inside = "".join(f".{part!s:.80}" for part in detail["loc"][1:])
-    allowed = _ALLOWED.get(name, "a text")
+    allowed = DECLARED[name]["allowed"] or detail.get("ctx", {}).get("expected", "a text")
     return f"The setting {name}{inside} ({ENVIRONMENT_VARIABLES[name]}) {value}: it must be {allowed}."
 
 
 def _known(name: str) -> str:
     return f"{did_you_mean(name, ENVIRONMENT_VARIABLES)} Known: {', '.join(ENVIRONMENT_VARIABLES)}."
+
+
+def trust_folder(data_dir: AnyPath | None = None) -> TrustedFolder:
+    """Allow what came with a folder, until it changes.
+
+    Without an argument, these are the effects of `artifactflow.toml` in the working directory, with the files that it
+    names and the programs of the folder that it starts. With the folder of a store that another account made, runs of
+    the store may continue, and its grants count.
+
+    The return value lists what is allowed. Call it once and remove the call from the notebook: otherwise it allows each
+    later change unseen.
+
+    Errors: `UsageError` if there is no such file, if it cannot be read or if the permission cannot be stored.
+    """
+    if data_dir is not None:
+        return trust_store(absolute_path(data_dir))
+    file = FolderFile.read(Path(SETTINGS_FILE), _effect_of)
+    if file is None:
+        raise UsageError(f"There is no {SETTINGS_FILE} in {Path.cwd()}: nothing needs a permission.")
+    return file.trust()

@@ -99,15 +99,13 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
             `af.OpenAIModel` for another endpoint.
         record: A cassette into which every run is recorded; see `mode`.
         replay: A cassette from which every run is played, without a network or a key; see `mode`.
-        mode: `auto` to play the runs that the cassette has and to record the others, or another value of `AF_MODE`:
-            `record`, `replay`, `verify`, `live`.
+        mode: `auto` to play the runs that the cassette has and to record the others, or another mode of `af.Settings`.
         middleware: Objects that are called for every model call and tool call, such as `af.DebugMiddleware()`; see
             `af.extend.Middleware`.
         plugins: Plugins of your own, a `Plugin` each, or the name of one that an installed package brings.
         flows: Flows of your own, a `FlowSpec` each; compiled LangGraph graphs are passed to `register_flow`.
-        search: The search engine of `web_search`, or several, which are queried in parallel: `local`, `searxng`,
-            `tavily`, `ddgs`, `brave`, `openalex`, `crossref`, `arxiv`, `pubmed`, or an object with a coroutine
-            `search(query, limit)` that returns `SearchHit`s; None for `AF_SEARCH`.
+        search: The search engine of `web_search`, or several, queried in parallel: a name of `af.Settings`, or
+            an object with a coroutine `search(query, limit)` that returns `SearchHit`s; None for `AF_SEARCH`.
         settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `graph_config`,
             `mcp` for the tools of MCP servers, and others.
 

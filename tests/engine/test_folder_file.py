@@ -12,8 +12,8 @@ from support.replies import by_agent, call, delegate
 from support.web_server import Reply, WebServer
 
 import artifactflow_nb as af
-from artifactflow_nb.engine.folder_file import EFFECTS, SETTINGS_FILE, TRUST_VARIABLE, trust_path
-from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES, Settings
+from artifactflow_nb.engine.folder_file import SETTINGS_FILE, TRUST_VARIABLE, permission_path
+from artifactflow_nb.engine.settings import DECLARED, Settings
 from artifactflow_nb.models.scripted import ScriptedModel
 
 KEY = "sk-of-the-person-0123456789"
@@ -216,7 +216,7 @@ def test_refusal_lists_the_effects_without_secrets(project: Path, tmp_path: Path
     assert SECRET not in message
     assert "harmless" not in message
     trusted = af.trust_folder()
-    texts = repr(trusted) + trust_path().read_text()
+    texts = repr(trusted) + permission_path(project).read_text()
     assert SECRET not in texts
     assert "approvals: answers 'approve' in your place" in repr(trusted)
 
@@ -238,7 +238,7 @@ def test_harmless_settings_need_no_permission(project: Path) -> None:
     settings = Settings.load()
     assert (settings.model, settings.data_dir, settings.tool_protocol) == ("m", project / "kept", "native")
     assert repr(af.trust_folder()) == f"{project / SETTINGS_FILE} sets nothing that needs a permission."
-    assert not trust_path().exists()
+    assert not permission_path(project).exists()
 
 
 @pytest.mark.parametrize("folder", ["..", "/elsewhere", "~/notes", "kept/../../x", "link"])
@@ -250,7 +250,7 @@ def test_store_outside_of_the_folder_needs_a_permission(project: Path, tmp_path:
 
 
 def test_every_setting_is_harmless_or_needs_a_permission() -> None:
-    """A new setting must be added here or to `EFFECTS`."""
+    """A new setting says what it does, or must be added here."""
     harmless = {
         *(
             "model",
@@ -264,8 +264,7 @@ def test_every_setting_is_harmless_or_needs_a_permission() -> None:
         ),
         *("clarify", "prices", "budget", "notify", "live", "language"),
     }
-    assert {*EFFECTS, "mcp"}.isdisjoint(harmless)
-    assert {*EFFECTS, "mcp", *harmless} == set(ENVIRONMENT_VARIABLES)
+    assert {name for name, declared in DECLARED.items() if declared["effect"] is None} == harmless
 
 
 def test_variable_allows_every_folder_in_ci(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +274,7 @@ def test_variable_allows_every_folder_in_ci(project: Path, monkeypatch: pytest.M
     assert "you have not allowed it:" in refusal()
     monkeypatch.setenv("AF_TRUST_FOLDER", "1")
     assert Settings.load().approvals == "approve"
-    assert not trust_path().exists()
+    assert not permission_path(project).exists()
 
 
 def test_settings_class_needs_the_permission_too(project: Path) -> None:
@@ -292,12 +291,14 @@ def test_permissions_are_private_and_outside_of_the_folder(project: Path, tmp_pa
     """Only the owner can read the file, it contains hashes, and no other file is created."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     trusted = af.trust_folder()
-    path = tmp_path / "config" / "artifactflow" / "trusted.json"
-    assert trusted.stored_in == trust_path() == path
+    path = permission_path(project)
+    assert trusted.stored_in == path
+    assert path.parent == tmp_path / "config" / "artifactflow" / "trusted"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert [file.name for file in path.parent.iterdir()] == ["trusted.json"]
-    assert json.loads(path.read_text()) == {"folders": {str(project): trusted.files}}
+    assert list(path.parent.iterdir()) == [path]
+    folder, _, hashes = path.read_text().partition("\n")
+    assert (json.loads(folder), json.loads(hashes)) == (str(project), trusted.files)
     assert [file.name for file in project.iterdir()] == [SETTINGS_FILE]
 
 
@@ -307,29 +308,28 @@ def test_permissions_are_in_the_home_folder_by_default(
     """Without XDG_CONFIG_HOME, or with a relative path, which the folder could contain, they are in ~/.config."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", "here")
-    assert trust_path() == tmp_path / ".config" / "artifactflow" / "trusted.json"
+    assert permission_path(project).parent == tmp_path / ".config" / "artifactflow" / "trusted"
     monkeypatch.delenv("XDG_CONFIG_HOME")
-    assert trust_path() == tmp_path / ".config" / "artifactflow" / "trusted.json"
+    assert permission_path(project).parent == tmp_path / ".config" / "artifactflow" / "trusted"
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"folders": 3}', "[" * 100_000, "\x00"])
-def test_broken_permissions_are_named_and_not_overwritten(project: Path, content: str) -> None:
-    """An unreadable file of permissions allows nothing; the error says what to do."""
+@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\x00", b'"half of the permission\n{'])
+def test_broken_permission_allows_nothing(project: Path, content: bytes) -> None:
+    """A permission that was written by half, or by somebody else, counts as one for other files."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
-    trust_path().parent.mkdir(parents=True)
-    trust_path().write_text(content)
-    assert f"{trust_path()} is not a list of permissions for folders. Delete it" in refusal()
-    with pytest.raises(af.errors.UsageError, match="Delete it"):
-        af.trust_folder()
-    assert trust_path().read_text() == content
+    permission_path(project).parent.mkdir(parents=True)
+    permission_path(project).write_bytes(content)
+    assert "it was changed since you allowed it:" in refusal()
+    af.trust_folder()
+    assert Settings.load().approvals == "approve"
 
 
 def test_permission_that_cannot_be_stored_is_an_error_with_the_path(project: Path) -> None:
     """In the test, a file is at the path of the folder for permissions."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
-    trust_path().parent.parent.mkdir()
-    trust_path().parent.write_text("no folder")
-    with pytest.raises(af.errors.UsageError, match=r"trusted\.json"):
+    permission_path(project).parent.parent.mkdir(parents=True)
+    permission_path(project).parent.write_text("no folder")
+    with pytest.raises(af.errors.UsageError, match=f"cannot be stored in {permission_path(project)}"):
         af.trust_folder()
 
 

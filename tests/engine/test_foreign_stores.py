@@ -8,7 +8,7 @@ from support.replies import call
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
-from artifactflow_nb.engine.folder_file import SETTINGS_FILE, TRUST_VARIABLE, FolderFile, trust_path
+from artifactflow_nb.engine.folder_file import SETTINGS_FILE, TRUST_VARIABLE, permission_path
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.server.lifecycle import open_lifecycle
 
@@ -100,20 +100,16 @@ def test_permission_of_the_settings_file_covers_the_programs_that_it_starts(here
     """A changed program needs a new permission, as a changed file does."""
     (here / "server.py").write_text("print('a')\n")
     (here / SETTINGS_FILE).write_text('[mcp.files]\ncommand = "python"\nargs = ["server.py", "--root=/"]\n')
-    af.trust_folder()
-    before = FolderFile.read(here / SETTINGS_FILE)
-    assert before is not None
-    assert set(before.hashes) == {SETTINGS_FILE, "server.py"}
-    before.check({})
+    assert set(af.trust_folder().files) == {SETTINGS_FILE, "server.py"}
+    assert list(af.Settings().mcp) == ["files"]
     (here / "server.py").write_text("print('b')\n")
-    after = FolderFile.read(here / SETTINGS_FILE)
-    assert after is not None
     with pytest.raises(UsageError, match="it was changed since you allowed it"):
-        after.check({})
+        af.Settings()
 
 
 def test_permissions_of_folders_that_are_gone_are_dropped(here: Path) -> None:
     open_store(here / "gone").close()
     shutil.rmtree(here / "gone")
     open_store(here / "new").close()
-    assert "gone" not in trust_path().read_text()
+    assert not permission_path(here / "gone").exists()
+    assert permission_path(here / "new").exists()

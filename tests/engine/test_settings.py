@@ -80,7 +80,7 @@ def test_error_for_an_endpoint_without_a_model_has_advice(workbench):
     ("name", "value", "allowed"),
     [
         ("base_url", "localhost:8000", "begins with http:// or https://"),
-        ("approvals", "yes", "one of 'ask', 'approve', 'deny'"),
+        ("approvals", "yes", "'ask', 'approve' or 'deny'"),
         ("timeout_s", "soon", "a number of seconds above 0"),
         ("timeout_s", -1, "a number of seconds above 0"),
         ("timeout_s", float("inf"), "a number of seconds above 0"),
