@@ -47,7 +47,7 @@ class ApprovalStore:
     """Access to requests and decisions.
 
     Attributes:
-        counts_since: Returns the time from which standing decisions count; None for all.
+        counts_since: Returns the time from which standing decisions count, or None if all of them count.
     """
 
     def __init__(self, database: Database) -> None:
@@ -63,10 +63,10 @@ class ApprovalStore:
         events: Sequence[EventRow],
         decision: Decision | None = None,
     ) -> bool:
-        """Store a request with its events, and with a decision if a policy made it.
+        """Store a request with its events and the decision of a policy, if there is any.
 
-        Returns False and stores only the `earlier` events if there is a request for the same subject, from a parallel
-        job.
+        Returns False and stores only the `earlier` events if a parallel job has stored a request for the same
+        subject.
         """
         settled = decision is not None
         row = {**_row(request, asked_at), "job_id": job_id, "published": settled, "settled": settled}
@@ -88,7 +88,7 @@ class ApprovalStore:
         """Store decisions by request id, all or none; return the requests.
 
         Errors: `NotFound` for an unknown request, and for a request of another run if `run_id` is passed; `Conflict`
-            for a request that is decided or whose run has ended.
+            for a decided request and for a request of a run that has ended.
         """
 
         def work(db: sqlite3.Connection) -> list[ApprovalRequest]:
@@ -116,7 +116,7 @@ class ApprovalStore:
         return 0 if row is None else int(row[0])
 
     async def get_by_call(self, tool_call_id: str) -> ApprovalRequest | None:
-        """Return the request of a tool call; None if it needed no approval."""
+        """Return the approval request of a tool call, or None."""
         sql = "SELECT * FROM approvals WHERE tool_call_id = ?"
         row = await self._database.fetch_one(sql, (tool_call_id,))
         return None if row is None else _request(row)
@@ -133,9 +133,9 @@ class ApprovalStore:
     async def budget_requests(
         self, run_id: str, *, at_last_turn: bool = False
     ) -> list[tuple[ApprovalRequest, Decision | None]]:
-        """Return the requests to extend a run's budget with their decisions, the oldest first.
+        """Return a run's requests for more budget, each with the decision or None, the oldest first.
 
-        With `at_last_turn`, only requests that were decided before the last turn of its main job started.
+        With `at_last_turn`, only requests that were decided before the last turn of the run's main job started.
         """
         until = f"AND decided_at <= ({LAST_TURN_SQL})" if at_last_turn else ""
         sql = f"SELECT * FROM approvals WHERE run_id = :run AND kind = 'budget' {until} ORDER BY rowid"  # noqa: S608 - constants
@@ -144,10 +144,10 @@ class ApprovalStore:
         return [(_request(row), parse_decision(row)) for row in rows]
 
     async def standing_decision(self, run: StoredRun, request: ApprovalRequest) -> Decision | None:
-        """Return the newest decision that covers a request; None without one.
+        """Return the newest decision that covers a request, or None.
 
-        It was made on the tool for the whole run or conversation. If the request is about hosts, the newest decision of
-        a person on each host applies: all hosts must be approved, and one denied host denies the request.
+        The decision was made on the tool for the whole run or conversation. If the request is about hosts, a person's
+        newest decision on each host applies: all hosts must be approved, and one denied host denies the request.
         """
         about_hosts = "AND a.hosts = ''"
         if request.hosts:
@@ -175,7 +175,7 @@ class ApprovalStore:
         return Decision(decision.approved, decided_by=decision.decided_by, scope=decision.scope)
 
     async def withdraw(self, host: str) -> int:
-        """Limit the decisions on a host that apply to all runs to their own runs; return their number."""
+        """Limit the decisions on a host for all runs to the run of each decision; return the number of decisions."""
         sql = "SELECT request_id, hosts FROM approvals WHERE scope = 'always' AND decision_number IS NOT NULL"
 
         def work(db: sqlite3.Connection) -> int:
@@ -186,7 +186,7 @@ class ApprovalStore:
         return await self._database.write(work)
 
     async def open_of_same_tool(self, request: ApprovalRequest, decision: Decision) -> list[ApprovalRequest]:
-        """Return the other open requests of the same tool that a decision covers, the oldest first."""
+        """Return the open requests of the same tool, except `request`, that a decision covers, the oldest first."""
         scope = decision.scope
         if (scope == "once" and not request.hosts) or request.kind == BUDGET_KIND:
             return []
@@ -201,7 +201,7 @@ class ApprovalStore:
         return [other for other in map(_request, rows) if request.covers(other, decision)]
 
     async def unpublished_decisions(self, run_id: str) -> list[tuple[ApprovalRequest, Decision, str]]:
-        """Return the decisions of a run without an event, with request and job id, the oldest first."""
+        """Return the decisions of a run that have no event yet, with request and job id, the oldest first."""
         sql = (
             "SELECT * FROM approvals WHERE run_id = ? AND decision IS NOT NULL AND NOT published "
             "ORDER BY decision_number"
@@ -213,7 +213,7 @@ class ApprovalStore:
     async def mark_published(
         self, request_id: str, events: Sequence[EventRow], *, only_while_waiting: bool = False
     ) -> bool:
-        """Store the event of a decision; return False, without storing it, if it was stored before.
+        """Store the event of a decision; return False if the event is not stored, because it was stored before.
 
         Args:
             request_id: The request.
@@ -233,9 +233,9 @@ class ApprovalStore:
         return await self._database.write(work)
 
     async def is_any_gate_decided(self, gates: Sequence[Sequence[str]]) -> bool:
-        """Return whether a gate, a list of request ids, has no undecided request left.
+        """Return whether any gate, a list of request ids, has only decided requests.
 
-        Requests of subruns that have ended are ignored, because they can no longer be decided.
+        Requests of subruns that have ended are ignored, because nobody can decide such requests any more.
         """
         sql = (
             "SELECT 1 FROM json_each(?) gate WHERE NOT EXISTS (SELECT 1 FROM json_each(gate.value) asked "
@@ -256,12 +256,12 @@ class ApprovalStore:
         return gates
 
     async def open_requests(self, run_id: str | None = None) -> list[ApprovalRequest]:
-        """Undecided requests of one run and its subruns, or of all unfinished runs, the oldest first."""
+        """Return the undecided requests of one run and its subruns, or of all unfinished runs, the oldest first."""
         return await self._database.read(lambda db: load_open_requests(db, run_id))
 
 
 def load_open_requests(db: sqlite3.Connection, run_id: str | None = None) -> list[ApprovalRequest]:
-    """Undecided requests of one run and its subruns, or of all unfinished runs, the oldest first."""
+    """Return the undecided requests of one run and its subruns, or of all unfinished runs, the oldest first."""
     rows = db.execute(
         "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.decision IS NULL "  # noqa: S608 - a constant
         f"AND r.status IN ('running', 'waiting') AND (?1 IS NULL OR ?1 IN (r.run_id, r.parent_run_id)) "
@@ -279,7 +279,7 @@ def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
     ).fetchone()
     if row is None:
         raise NotFound(
-            f"There is no approval request {brief(request_id)} in this store. wb.pending() lists those that wait."
+            f"There is no approval request {brief(request_id)} in this store. wb.pending() lists the open ones."
         )
     return row
 
@@ -294,7 +294,7 @@ def _require_undecided(db: sqlite3.Connection, request_id: str, run_id: str | No
         decided = (
             f"{row['decision']}, by {row['decided_by']} at {format_local_time(from_microseconds(row['decided_at']))}"
         )
-        raise Conflict(f"The request {request_id!r} was decided already: {decided}. That cannot be changed.{advice}")
+        raise Conflict(f"The request {request_id!r} was decided already: {decided}. A decision is final.{advice}")
     if row["run_status"] not in {RUNNING, WAITING}:
         raise Conflict(f"The request {brief(request_id)} belongs to a run that has ended: {row['run_status']}.")
     return _request(row)
@@ -303,7 +303,7 @@ def _require_undecided(db: sqlite3.Connection, request_id: str, run_id: str | No
 def _decide(
     db: sqlite3.Connection, request_id: str, decision: Decision, decided_at: datetime, *, number: int | None
 ) -> None:
-    """Store a decision. People's decisions are numbered: the number gives their order even if the clock is set back."""
+    """Store a decision; `number` gives the order of people's decisions even if the clock is set back."""
     db.execute(
         "UPDATE approvals SET decision = ?, decided_at = max(asked_at, ?), decided_by = ?, instruction = ?, scope = ?, "
         "edited_json = ?, by_code = ?, decision_number = ? WHERE request_id = ?",
@@ -359,7 +359,7 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
 
 
 def parse_decision(row: sqlite3.Row | Mapping[str, Any]) -> Decision | None:
-    """Parse the decision in a row of `approvals`; None while it is undecided."""
+    """Parse the decision in a row of `approvals`; return None for an undecided request."""
     if row["decision"] is None:
         return None
     return Decision(

@@ -45,7 +45,7 @@ come last.
 EDITED_BY = (
     "(SELECT decided_by FROM main.approvals AS a WHERE a.tool_call_id = v.tool_call_id AND a.decision = 'edited')"
 )
-"""The person who edited the call that wrote a version `v` before approving it; NULL for nobody."""
+"""The person who edited and approved the call that wrote a version `v`, or NULL."""
 
 VERSIONS_SQL = f"SELECT v.*, {EDITED_BY} AS edited_by FROM artifact_versions v"  # noqa: S608 - constants only
 _CURRENT = f"{VISIBLE_VERSIONS_SQL} {VERSIONS_SQL} JOIN present ON v.rowid = place WHERE "
@@ -75,11 +75,11 @@ class Artifact:
         update_type: `create`, `update`, `rewrite`, `restore` or `rename`; for a block also `delete`, and `arrange` for
             a change of metadata other than the name.
         created_by: The agent's name, or `USER`.
-        run_id: The run that wrote it, or None.
-        message_id: The message whose run wrote it, or None.
-        reason: The author's reason; empty without one.
-        metadata_json: Data of the plugin whose artifact it is, such as a block of a project; None for other artifacts.
-        edited_by: The person who edited the call that wrote it before approving it, or None.
+        run_id: The run that wrote the version, or None.
+        message_id: The message that the run answers, or None.
+        reason: The author's reason, or an empty string.
+        metadata_json: Data of the plugin to which the artifact belongs, such as a block of a project, or None.
+        edited_by: The person who edited and approved the call that wrote the version, or None.
     """
 
     artifact_id: str
@@ -139,23 +139,23 @@ def list_visible(db: sqlite3.Connection, conversation_id: str, message_id: str |
 def list_by_type(
     db: sqlite3.Connection, conversation_id: str, message_id: str | None, content_type: str
 ) -> list[Artifact]:
-    """Return the same as `list_visible` for one media type, without reading the texts of other artifacts."""
+    """Return the artifacts of `list_visible` that have a media type, without reading the texts of other artifacts."""
     check_branch(db, conversation_id, message_id)
     condition = f"content_type = :content_type AND update_type <> '{DELETE}' ORDER BY v.artifact_id"
     return _load(db, _CURRENT + condition, conversation_id, message_id, content_type=content_type)
 
 
 def read_version(db: sqlite3.Connection, conversation_id: str, artifact_id: str, version: int) -> Artifact:
-    """Return one version by its number, on any branch; `NotFound` with the existing numbers if it does not exist."""
+    """Return one version by its number, on any branch; `NotFound` lists the existing numbers."""
     sql = f"{VERSIONS_SQL} WHERE conversation_id = ? AND artifact_id = ? AND version = ?"
     row = db.execute(sql, (conversation_id, artifact_id, storable_number(version))).fetchone()
     if row is None:
         sql = "SELECT version FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? ORDER BY version"
-        known = (
+        versions = (
             ", ".join(str(version_row[0]) for version_row in db.execute(sql, (conversation_id, artifact_id))) or "none"
         )
         raise NotFound(
-            f"The artifact {brief(artifact_id)} has no version {version!r} in {conversation_id!r}; it has: {known}."
+            f"The artifact {brief(artifact_id)} has no version {version!r} in {conversation_id!r}; it has: {versions}."
         )
     return from_row(Artifact, row)
 
@@ -190,7 +190,7 @@ def _load(
 def current_version(
     db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None
 ) -> Artifact | None:
-    """Return the current version of an artifact on a branch, which may mark a deletion; None without one."""
+    """Return the current version of an artifact on a branch, or None; the version may mark a deletion."""
     return next(iter(_load(db, _CURRENT + "true", conversation_id, message_id, artifact_id)), None)
 
 
@@ -207,24 +207,24 @@ def require_visible(
     if matches and not (version is None and matches[0].is_deleted):
         return matches[0]
     if version is not None and (history := _load(db, _VISIBLE + "true", conversation_id, message_id, artifact_id)):
-        known = ", ".join(map(str, sorted(artifact.version for artifact in history)))
+        versions = ", ".join(map(str, sorted(artifact.version for artifact in history)))
         raise NotFound(
-            f"There is no version {version!r} of the artifact {brief(artifact_id)} on this branch; it has: {known}."
+            f"There is no version {version!r} of the artifact {brief(artifact_id)} on this branch; it has: {versions}."
         )
-    known = ", ".join(artifact.artifact_id for artifact in list_visible(db, conversation_id, message_id))
-    raise NotFound(f"There is no artifact {brief(artifact_id)} on this branch. It has: {known or 'none'}.")
+    ids = ", ".join(artifact.artifact_id for artifact in list_visible(db, conversation_id, message_id))
+    raise NotFound(f"There is no artifact {brief(artifact_id)} on this branch. It has: {ids or 'none'}.")
 
 
 def load_history(
     db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None
 ) -> list[Artifact]:
-    """The versions of an artifact that are visible on a branch; the last is the current one."""
+    """Load the versions of an artifact that are visible on a branch, the current version last."""
     require_visible(db, conversation_id, artifact_id, message_id, None)
     return _load(db, _VISIBLE + "true ORDER BY nearness", conversation_id, message_id, artifact_id)
 
 
 def load_histories(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> dict[str, list[Artifact]]:
-    """The visible versions of all artifacts of a branch, by artifact id, without deleted artifacts.
+    """Load the visible versions of all artifacts of a branch, by artifact id, without deleted artifacts.
 
     The last version of each list is the current one.
     """

@@ -1,6 +1,6 @@
 """Artifacts: the documents of a conversation, with all their versions.
 
-A write is one transaction that reads the current version itself; a caller that expected an older one gets a `Conflict`.
+A write is one transaction that reads the current version itself; `Conflict` tells a caller that the version is newer.
 `artifact_versions` decides which versions a branch of the conversation sees.
 """
 
@@ -57,13 +57,13 @@ class Authorship:
     """The author of a version and the place where it is written.
 
     Attributes:
-        message_id: The message whose run writes; it decides which branches see the version. None for all branches
-            without a version of their own.
+        message_id: The message to which the version belongs: the branches through the message see the version. None
+            for all branches without a version of their own.
         created_by: The agent's name, or `USER`.
         run_id: The run, or None for a person.
         tool_call_id: The tool call. A second write by the same call changes nothing and returns the first version.
         at: Time of writing; None for the current time.
-        reason: The author's reason; empty without one.
+        reason: The author's reason, or an empty string.
     """
 
     conversation_id: str
@@ -76,18 +76,18 @@ class Authorship:
 
 
 class ManualEdits(Protocol):
-    """Hook for versions that a person writes, so that they can be recorded and replayed."""
+    """Hook that records and replays the versions that a person writes."""
 
     def recorded_time(
         self, by: Authorship, artifact_id: str, update_type: str, contents: Sequence[str]
     ) -> datetime | None:
-        """Return the time of the same edit in the recording; None if it is not recorded.
+        """Return the time of the same edit in the recording, or None if the edit is not recorded.
 
         Args:
             by: The author.
             artifact_id: The artifact.
             update_type: The kind of change, such as `create` or `update`.
-            contents: The text, and other forms in which a recording may have it.
+            contents: The text, and other forms of the text that a recording may contain.
 
         Errors: `CassetteMiss` if the recording has another edit at this point.
         """
@@ -101,7 +101,7 @@ class NewVersion:
     """The content of a version to be written, without its author.
 
     Attributes:
-        metadata_json: Data of the plugin whose artifact it is; None for those of the version before.
+        metadata_json: Data of the plugin to which the artifact belongs; None to keep the data of the version before.
     """
 
     artifact_id: str
@@ -122,7 +122,7 @@ class ArtifactManager:
 
     Args:
         database: The store.
-        clock: Source of the time of versions whose authorship has none.
+        clock: Source of the time of a version if `Authorship.at` is None.
         manual_edits: Records versions that a person writes; None for no recording.
         mask: Removes known secrets from titles, texts and reasons.
 
@@ -204,7 +204,7 @@ class ArtifactManager:
         """Write a version with the same text and another title; `UsageError` for an empty title."""
         new_title = " ".join(title.split())
         if not new_title:
-            raise UsageError("The title is empty. Write what the artifact should be called.")
+            raise UsageError("The title is empty. Pass a title for the artifact.")
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
             current = self._require_expected(db, by, artifact_id, expected_version)
@@ -216,7 +216,7 @@ class ArtifactManager:
     async def restore(
         self, by: Authorship, artifact_id: str, version: int, *, expected_version: int | None = None
     ) -> Artifact:
-        """Write a version with the text and the title of an earlier one, also of another branch."""
+        """Write a version with the text and the title of an earlier version, which may be on another branch."""
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
             old = read_version(db, by.conversation_id, artifact_id, version)
@@ -257,7 +257,7 @@ class ArtifactManager:
         return current
 
     async def write_once(self, by: Authorship, work: Callable[[sqlite3.Connection], list[Artifact]]) -> list[Artifact]:
-        """Write versions in one transaction; return the first version of the tool call if it was written before."""
+        """Write versions in one transaction, or return the version that the same tool call has already written."""
 
         def once(db: sqlite3.Connection) -> list[Artifact]:
             check_branch(db, by.conversation_id, by.message_id)
@@ -284,7 +284,7 @@ class ArtifactManager:
             by: The author.
             artifact_id: The artifact.
             update_type: The kind of change.
-            contents: The text, and other forms in which a recording may have it.
+            contents: The text, and other forms of the text that a recording may contain.
         """
         recorded = None
         if by.at is None and by.created_by == USER and self.manual_edits is not None:
@@ -292,7 +292,7 @@ class ArtifactManager:
         return by.at or recorded or self._clock.now()
 
     def append(self, db: sqlite3.Connection, by: Authorship, before: Artifact | None, text: NewVersion) -> Artifact:
-        """Write a version after the branch's current one, in the caller's transaction."""
+        """Write a version that follows the branch's current version, in the caller's transaction."""
         unmasked = storable_text(text.content)
         content, title = self._mask(unmasked), self._mask(storable_text(text.title))
         passed_metadata = text.metadata_json and self._mask(text.metadata_json)
@@ -328,17 +328,17 @@ class ArtifactManager:
     async def read(
         self, conversation_id: str, artifact_id: str, version: int | None = None, *, message_id: str | None
     ) -> Artifact:
-        """A version that is visible on the branch of a message, by default the current one."""
+        """Return a version that is visible on the branch of a message, by default the current version."""
         return await self._database.read(
             lambda db: require_visible(db, conversation_id, artifact_id, message_id, version)
         )
 
     async def list_artifacts(self, conversation_id: str, *, message_id: str | None) -> list[Artifact]:
-        """The current version of each artifact on the branch of a message, by id."""
+        """Return the current version of each artifact on the branch of a message, by id."""
         return await self._database.read(lambda db: list_visible(db, conversation_id, message_id))
 
     async def versions(self, conversation_id: str, artifact_id: str) -> list[Artifact]:
-        """All versions of an artifact on all branches, the oldest first."""
+        """Return all versions of an artifact on all branches, the oldest first."""
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
             sql = f"{VERSIONS_SQL} WHERE conversation_id = ? AND artifact_id = ? ORDER BY version"
@@ -347,17 +347,17 @@ class ArtifactManager:
         return await self._database.read(work)
 
     async def history(self, conversation_id: str, artifact_id: str, *, message_id: str | None) -> list[Artifact]:
-        """The versions of an artifact on the branch of a message; the last is the current one."""
+        """Return the versions of an artifact on the branch of a message, the current version last."""
         return await self._database.read(lambda db: load_history(db, conversation_id, artifact_id, message_id))
 
     async def histories(self, conversation_id: str, *, message_id: str | None) -> dict[str, list[Artifact]]:
-        """The versions of all artifacts on the branch of a message, by artifact id."""
+        """Return the versions of all artifacts on the branch of a message, by artifact id."""
         return await self._database.read(lambda db: load_histories(db, conversation_id, message_id))
 
     async def diff(self, conversation_id: str, artifact_id: str, before: int, after: int) -> str:
-        """The unified diff of two versions of an artifact; empty if their texts are equal.
+        """Return the unified diff of two versions of an artifact; the diff of equal texts is empty.
 
-        Its computation is bounded: for large texts with many repeated lines it may not be minimal; see `unified_diff`.
+        The time is bounded: for large texts with many repeated lines the diff may not be minimal; see `unified_diff`.
         """
 
         def work(db: sqlite3.Connection) -> list[str]:

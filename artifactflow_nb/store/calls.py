@@ -28,7 +28,7 @@ JobKey = tuple[str, str]
 """The ids of a run and of a job in it."""
 
 _MAX_CACHED_JOBS = 64
-"""Most jobs whose results are in memory until their next prompt is stored; more than run in parallel."""
+"""Most jobs with results in memory, which wait for the job's next prompt; fewer jobs run in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class StoredCall:
         call: The tool and its arguments as the model wrote them.
         status: `pending`, `started` or `finished`.
         result: Result; None until the call has finished.
-        approval: `not_needed`, `policy`, `approved` or `denied`; None while that is undecided.
-        called_at: Time of its first start; None before.
+        approval: `not_needed`, `policy`, `approved` or `denied`; None for an undecided request.
+        called_at: Time of the first start, or None.
         shown_chars: Number of characters of the result in the prompt; None for all.
     """
 
@@ -122,7 +122,7 @@ class StoredReply:
 
     Attributes:
         text: The text without tool calls.
-        ignored_calls: Names of tools that the agent called although it must answer.
+        ignored_calls: Names of tools that the agent called when it had to answer.
         outcome: Outcome of the answer; None if the reply has none.
     """
 
@@ -138,8 +138,8 @@ class StoredTurn:
     """One model turn of a job with its tool calls, in order.
 
     Attributes:
-        n_native_calls: Number of its calls that are not part of the content.
-        provider_fields: Fields that its model expects to get back; None without any.
+        n_native_calls: Number of tool calls that are not part of the content.
+        provider_fields: Fields that the model expects back in the next request, or None.
     """
 
     call_id: str
@@ -178,8 +178,8 @@ SELECT instruction FROM plan_jobs WHERE job_id = ?1 UNION ALL
 SELECT json_extract(stored_text(args_json), '$.instruction') FROM tool_calls WHERE tool_call_id = ?1
 """
 
-# The event has the text as it was parsed. Parsing the stored content again could give another result, because what
-# counts as a call depends on what the agent had been shown.
+# The event has the parsed text. Parsing the stored content again could give another result, because only the tools
+# that the agent had been shown count as calls.
 _REPLY = """
 SELECT stored_text(data_json) AS event, stored_text(reasoning) AS reasoning, finish_reason
 FROM llm_calls JOIN events USING (run_id)
@@ -226,7 +226,7 @@ class CallStore:
             "n_native_calls": model_call.n_native_calls,
         }
 
-        results = self._results.pop(job, ())  # of the last calls; the prompt contains them, so it is stored as slices
+        results = self._results.pop(job, ())  # the results of the last calls: the new prompt contains slices of them
 
         def work(db: sqlite3.Connection) -> StoredPrompt:
             prompt = self._prompts.encode(db, job, model_call.call_id, model_call.messages)
@@ -261,11 +261,11 @@ class CallStore:
             self._prompts.forget(job)
 
     async def transcript(self, run_id: str, job_id: str, after: int = 0) -> list[StoredTurn]:
-        """The successful turns of a job after a step, with their tool calls."""
+        """Return the successful turns of a job after a step, with their tool calls."""
         return await self._database.read(lambda db: load_transcript(db, run_id, job_id, after))
 
     async def turn_progress(self, run_id: str, job_id: str, step: int) -> "TurnProgress":
-        """The stored progress of an incomplete turn."""
+        """Return the stored progress of an incomplete turn."""
         turn = run_id, job_id, step
         failed = "SELECT error_type FROM llm_calls WHERE run_id = ? AND job_id = ? AND step = ? ORDER BY rowid"
         started = (
@@ -280,7 +280,7 @@ class CallStore:
         return await self._database.read(work)
 
     async def calls_of_reply(self, call_id: str) -> tuple[StoredCall, ...]:
-        """The tool calls of one reply, in order."""
+        """Return the tool calls of one reply, in order."""
         sql = "SELECT * FROM tool_calls WHERE call_id = ? ORDER BY position"
         return tuple(await self._stored_calls(sql, (call_id,)))
 
@@ -294,17 +294,17 @@ class CallStore:
         return await self._database.read(lambda db: [_stored_call(db, row) for row in db.execute(sql, parameters)])
 
     async def text_agents(self, run_id: str) -> list[str]:
-        """The names of a run's agents whose calls are in the text of replies."""
+        """Return the names of a run's agents that write their calls into the text of replies."""
         return [row[0] for row in await self._database.fetch_all(_TEXT_AGENTS, (run_id,))]
 
     async def last_step(self, run_id: str, job_id: str) -> int:
-        """The number of a job's last turn, including failed ones; 0 without turns."""
+        """Return the number of a job's last turn, including failed turns; 0 without turns."""
         sql = "SELECT coalesce(max(step), 0) FROM llm_calls WHERE run_id = ? AND job_id = ?"
         ((step,),) = await self._database.fetch_all(sql, (run_id, job_id))
         return int(step)
 
     async def unfinished(self, run_id: str) -> list[OpenCall]:
-        """The unfinished tool calls of each job's last turn, in order."""
+        """Return the unfinished tool calls of each job's last turn, in order."""
 
         def work(db: sqlite3.Connection) -> list[OpenCall]:
             rows = db.execute(_UNFINISHED, (run_id,))
@@ -313,7 +313,7 @@ class CallStore:
         return await self._database.read(work)
 
     async def ids_of_tool(self, run_id: str, job_id: str, tool: str) -> list[str]:
-        """The ids of a job's calls of a tool, in order."""
+        """Return the ids of a job's calls of a tool, in order."""
         sql = (
             "SELECT tool_call_id FROM tool_calls WHERE run_id = ? AND job_id = ? AND tool_name = ? "
             "ORDER BY called_at, tool_call_id"
@@ -321,14 +321,14 @@ class CallStore:
         return [str(row[0]) for row in await self._database.fetch_all(sql, (run_id, job_id, tool))]
 
     async def reply(self, call_id: str) -> StoredReply:
-        """The reply of one model call."""
+        """Return the reply of one model call."""
         row = (await self._database.fetch_all(_REPLY, (call_id,)))[0]
         event = orjson.loads(row["event"])
         ignored = tuple(event.get("ignored_calls", ()))
         return StoredReply(event["text"], row["reasoning"], row["finish_reason"], ignored, event.get("outcome"))
 
     async def instruction(self, job_id: str) -> str:
-        """The instruction of a delegated job, a plan job or a block job; empty for other jobs."""
+        """Return the instruction of a delegated job, a plan job or a block job, or an empty string."""
 
         def work(db: sqlite3.Connection) -> str:
             jobs = [table.name for table in stored_plugin_tables(db) if table.holds_jobs]
@@ -341,7 +341,7 @@ class CallStore:
     async def start(
         self, tool_call_id: str, called_at: datetime, events: Sequence[EventRow], approval: str | None = None
     ) -> None:
-        """Mark a call as started, before it runs: from now on it may have had an effect."""
+        """Mark a call as started before it runs: from now on the call may have had an effect."""
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
@@ -396,7 +396,7 @@ class CallStore:
 
 
 def load_transcript(db: sqlite3.Connection, run_id: str, job_id: str, after: int = 0) -> list[StoredTurn]:
-    """The successful turns of a job after a step, with their tool calls."""
+    """Load the successful turns of a job after a step, with their tool calls."""
     parameters = run_id, job_id, after
     turns = db.execute(
         "SELECT call_id, step, stored_text(content) AS content, offer_json, stored_text(provider_json) AS provider "
@@ -427,10 +427,10 @@ def _stored_call(db: sqlite3.Connection, stored: sqlite3.Row) -> StoredCall:
     result = None
     if row["status"] == FINISHED:
         metadata = orjson.loads(row["metadata_json"])
-        if row["error_type"] is not None:  # `finish` moved it to its column
+        if row["error_type"] is not None:  # `finish` moved the type to its column
             metadata["error_type"] = row["error_type"]
         result = ToolResult(bool(row["success"]), row["result"] or "", row["error_message"], metadata)
-    # Until a call has finished, its metadata column holds the flag of `_tool_row`; then the result's metadata.
+    # The metadata column of an unfinished call holds the flag of `_tool_row`, later the metadata of the result.
     needs_approval = row["status"] != FINISHED and bool(orjson.loads(row["metadata_json"] or "{}").get("asks"))
     call = ToolCall(row["tool_name"], args, parse_error, needs_approval)
     called_at = None if row["called_at"] is None else from_microseconds(row["called_at"])

@@ -38,7 +38,7 @@ WHERE conversation_id = ? AND artifact_id <> 'task_plan' GROUP BY message_id
 
 
 def load_retry(db: sqlite3.Connection, message_id: str) -> str | None:
-    """Return the newest run that answers the question of a message on a later branch of its own; None without one."""
+    """Return the newest run that answers the question of a message again, on a later branch, or None."""
     sql = """
         SELECT r.run_id FROM messages q JOIN messages m ON m.conversation_id = q.conversation_id
             AND m.parent_id IS q.parent_id AND m.content = q.content AND m.rowid > q.rowid
@@ -55,18 +55,18 @@ class TreeEntry:
     Attributes:
         parent_id: The message before it on its branch; None for a root.
         question: The first 300 characters of the question.
-        response: The first 300 characters of the answer; None without one.
+        response: The first 300 characters of the answer, or None.
         status: `running`, `waiting`, `completed`, `failed`, `cancelled` or `interrupted`.
-        run_id: The run that answers it; None for a message that was added without a run.
-        flow: The run's flow; None without a run.
-        error: The run's error message; None without an error.
-        total_tokens: Input and output tokens of all its model calls; None if unknown.
+        run_id: The run that answers the question; None for a message that was added without a run.
+        flow: The run's flow, or None.
+        error: The run's error message, or None.
+        total_tokens: Input and output tokens of all model calls of the run; None if unknown.
         total_ms: Time of the run from its start to its end, with waits; None until it has ended.
         cost_usd: Cost of the run; None if unknown.
         is_estimated: Whether the tokens and the cost contain estimates.
         n_artifacts: Number of artifacts that the run wrote, without plans.
-        is_on_active_branch: Whether it is the active message or one of its ancestors.
-        is_active: Whether it is the message that a new question continues.
+        is_on_active_branch: Whether the message is the active message or above the active message.
+        is_active: Whether a new question continues this message.
     """
 
     message_id: str
@@ -88,7 +88,7 @@ class TreeEntry:
 
 
 def load_tree_entries(db: sqlite3.Connection, folder: Path, conversation_id: str) -> tuple[TreeEntry, ...]:
-    """All messages of a conversation, the oldest first, so parents come before children.
+    """Load all messages of a conversation, the oldest first, so parents come before children.
 
     Args:
         db: A connection to the store.
@@ -124,7 +124,7 @@ def load_tree_entries(db: sqlite3.Connection, folder: Path, conversation_id: str
 
 
 def load_texts(db: sqlite3.Connection, message_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """The full question and answer (empty without one) of messages, by message id."""
+    """Load the full question and answer of messages, by message id; a missing answer is an empty string."""
     sql = (
         "SELECT message_id, content, coalesce(response, '') FROM messages "
         "WHERE message_id IN (SELECT value FROM json_each(?))"

@@ -78,7 +78,7 @@ class Conversation:
 def load_page(
     db: sqlite3.Connection, limit: int, offset: int, hits: Mapping[str, MessageHit | None] | None = None
 ) -> list[Conversation]:
-    """A page of all conversations, or of the conversations in `hits`.
+    """Load a page of all conversations, or of the conversations in `hits`.
 
     Errors: `UsageError` for an invalid limit or offset.
     """
@@ -88,7 +88,7 @@ def load_page(
 
 
 def find_conversations(db: sqlite3.Connection, words: str) -> dict[str, MessageHit]:
-    """The conversations with a message that, together with the title, contains all words, ignoring case."""
+    """Find the conversations in which the title and one message together contain all words, ignoring case."""
     search_words = words.casefold().split()
     hits: dict[str, MessageHit] = {}
     words_not_in_title: dict[str, list[str]] = {}
@@ -109,7 +109,7 @@ def find_conversations(db: sqlite3.Connection, words: str) -> dict[str, MessageH
 
 
 def _excerpt(text: str, position: int) -> str:
-    """The text around a position, on one line."""
+    """Return the text around a position, on one line."""
     start = max(0, position - EXCERPT_CHARS_BEFORE)
     end = start + EXCERPT_CHARS
     line = " ".join(text[start:end].split())
@@ -140,7 +140,7 @@ class MessageTree:
             )
 
     def path(self, message_id: str) -> list[str]:
-        """The messages from the root to this one, both included."""
+        """Return the messages from the root to this message, both included."""
         self.require(message_id)
         reversed_path: list[str] = []
         current: str | None = message_id
@@ -150,7 +150,7 @@ class MessageTree:
         return reversed_path[::-1]
 
     def descendants(self, message_id: str) -> list[str]:
-        """The message and all replies below it, on all branches; parents before children."""
+        """Return the message and all replies below the message, on all branches; parents before children."""
         self.require(message_id)
         subtree = [message_id]
         for current in subtree:  # grows while it is iterated
@@ -158,19 +158,19 @@ class MessageTree:
         return subtree
 
     def siblings(self, message_id: str) -> list[str]:
-        """The message and the others with the same parent, the oldest first."""
+        """Return the message and the other messages with the same parent, the oldest first."""
         self.require(message_id)
         return self._children[self.parents[message_id]]
 
     def leaf(self, message_id: str) -> str:
-        """The newest message of the branches through this one; the message itself without replies."""
+        """Return the newest message of the branches through this message, or the message itself without replies."""
         subtree = set(self.descendants(message_id))
         return next(newest for newest in reversed(self.parents) if newest in subtree)
 
     def leaf_after_removal(self, message_id: str) -> str | None:
-        """Return the active message after this one and its replies are deleted.
+        """Return the active message after the message and its replies are deleted.
 
-        The leaf of the newest sibling, otherwise the parent; None for the only root.
+        The active message is then the leaf of the newest sibling, or else the parent, or None for the only root.
         """
         if others := [other for other in self.siblings(message_id) if other != message_id]:
             return self.leaf(others[-1])
@@ -178,7 +178,7 @@ class MessageTree:
 
 
 def load_message_tree(db: sqlite3.Connection, conversation_id: str) -> MessageTree:
-    """The tree of a conversation; empty for an unknown one."""
+    """Load the tree of a conversation; the tree of an unknown conversation is empty."""
     sql = "SELECT message_id, parent_id FROM messages WHERE conversation_id = ? ORDER BY rowid"
     return MessageTree(conversation_id, ((row[0], row[1]) for row in db.execute(sql, (conversation_id,))))
 
@@ -192,7 +192,7 @@ SELECT m.message_id, conversation_id, parent_id, content, response, status, crea
     (SELECT run_id FROM runs r WHERE r.message_id = m.message_id ORDER BY rowid DESC LIMIT 1) AS run_id
 FROM json_each(?) AS wanted CROSS JOIN messages AS m ON m.message_id = wanted.value
 """
-"""Messages by a JSON list of ids. They are not sorted here, because sorting in SQLite would copy their texts."""
+"""Messages by a JSON list of ids. SQLite does not sort the messages, because sorting would copy the texts."""
 _TURNS = """
 SELECT message_id, content, iif(status = 'completed', response, NULL)
 FROM json_each(?) AS wanted CROSS JOIN messages AS m ON m.message_id = wanted.value
@@ -211,7 +211,7 @@ FROM conversations c WHERE conversation_id = ?
 
 
 class ParentSelector(Enum):
-    """Type of the default parent of a new message, the active message; None already means a root."""
+    """Type of the default for the parent of a new message: the active message. None, in contrast, makes a root."""
 
     ACTIVE = "active"
 
@@ -228,12 +228,12 @@ class StoredMessage:
         conversation_id: Id of its conversation.
         parent_id: The message before it on its branch; None for a root.
         content: The question.
-        response: The answer; None without one.
+        response: The answer, or None.
         status: `running`, `waiting`, `completed`, `failed` or `cancelled`.
         created_at: Time of the question.
-        run_id: The newest run that answers it; None for a message that was added without a run.
-        sibling_index: Its index among its siblings, from 0 for the oldest.
-        n_siblings: Number of its siblings, including itself.
+        run_id: The newest run that answers the question; None for a message that was added without a run.
+        sibling_index: Index among the siblings, from 0 for the oldest.
+        n_siblings: Number of siblings, including this message.
     """
 
     message_id: str
@@ -257,7 +257,7 @@ class ConversationManager:
         ids: Generator of the ids of new conversations and messages.
         mask: Removes known secrets from titles and from messages that are added without a run.
 
-    Errors: `NotFound` for an unknown conversation and for a message that is not in it.
+    Errors: `NotFound` for an unknown conversation and for a message that is not in the conversation.
     """
 
     def __init__(self, database: Database, clock: Clock, ids: Ids, mask: Callable[[str], str] = str) -> None:
@@ -279,7 +279,7 @@ class ConversationManager:
     # --- conversations ---------------------------------------------------------------------------------------------
 
     async def get(self, conversation_id: str) -> Conversation:
-        """One conversation as an entry of the list."""
+        """Return a conversation as an entry of the list."""
 
         def work(db: sqlite3.Connection) -> Conversation:
             require_conversation(db, conversation_id)
@@ -288,13 +288,13 @@ class ConversationManager:
         return await self._database.read(work)
 
     async def list_conversations(self, limit: int = 50, offset: int = 0) -> list[Conversation]:
-        """A page of the conversations, by their newest question, the newest first."""
+        """Return a page of the conversations, by their newest question, the newest first."""
         return await self._database.read(lambda db: load_page(db, limit, offset))
 
     async def search(self, words: str, limit: int = 50, offset: int = 0) -> list[Conversation]:
-        """The conversations that contain all words in one message and the title, in the order of the list.
+        """Return the conversations that contain all words in the title and one message, in the order of the list.
 
-        Ignores case and matches parts of words. Errors: `UsageError` if there is no word.
+        The search ignores case and matches parts of words. Errors: `UsageError` if there is no word.
         """
         if not words.strip():
             raise UsageError("There is no word to search for. Use list_conversations to see all.")
@@ -304,7 +304,7 @@ class ConversationManager:
         """Change a conversation's title, which is cut to 80 columns; `UsageError` for an empty title."""
         new_title = _one_line(self._mask(title))
         if not new_title:
-            raise UsageError("The title is empty. Write what the conversation should be called.")
+            raise UsageError("The title is empty. Pass a title for the conversation.")
 
         def work(db: sqlite3.Connection) -> None:
             require_conversation(db, conversation_id)
@@ -330,11 +330,11 @@ class ConversationManager:
     ) -> StoredMessage:
         """Add a question with its answer, without a run, and make its branch the active one.
 
-        Errors: `UsageError` for an empty question; `Conflict` while the run of its parent is unfinished.
+        Errors: `UsageError` for an empty question; `Conflict` while the run of the parent is unfinished.
         """
         question, answer = self._mask(storable_text(content)).strip(), self._mask(storable_text(response))
         if not question:
-            raise UsageError("The question is empty. Write what was asked.")
+            raise UsageError("The question is empty. Pass the text of the question.")
         message_id, now = self._ids.new("msg"), to_microseconds(self._clock.now())
 
         def work(db: sqlite3.Connection) -> StoredMessage:
@@ -375,7 +375,7 @@ class ConversationManager:
         """Delete a message and all its replies, with their runs and their artifact versions.
 
         Other branches do not change. If the active branch contained the message, the branch of its newest sibling
-        becomes active, or else that of its parent. Errors: `Conflict` while one of the runs is running.
+        becomes active, or else the parent's branch. Errors: `Conflict` while one of the runs is running.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -392,7 +392,7 @@ class ConversationManager:
     # --- messages --------------------------------------------------------------------------------------------------
 
     async def message(self, message_id: str) -> StoredMessage:
-        """Return a message; `NotFound` if there is none with this id."""
+        """Return a message; `NotFound` for an unknown id."""
 
         def work(db: sqlite3.Connection) -> StoredMessage:
             return _load(db, load_message_tree(db, conversation_id_of(db, message_id)), [message_id])[0]
@@ -400,7 +400,7 @@ class ConversationManager:
         return await self._database.read(work)
 
     async def path(self, conversation_id: str, to_message_id: str | None = None) -> list[StoredMessage]:
-        """The messages from the root to a message, by default the active one, both included."""
+        """Return the messages from the root to a message, by default the active message, both included."""
 
         def work(db: sqlite3.Connection) -> list[StoredMessage]:
             conversation, tree = require_conversation(db, conversation_id), load_message_tree(db, conversation_id)
@@ -410,7 +410,7 @@ class ConversationManager:
         return await self._database.read(work)
 
     async def messages(self, conversation_id: str) -> list[StoredMessage]:
-        """The messages of all branches, the oldest first."""
+        """Return the messages of all branches, the oldest first."""
 
         def work(db: sqlite3.Connection) -> list[StoredMessage]:
             require_conversation(db, conversation_id)
@@ -420,7 +420,7 @@ class ConversationManager:
         return await self._database.read(work)
 
     async def siblings(self, message_id: str) -> list[str]:
-        """The ids of a message and its siblings, the oldest first."""
+        """Return the ids of a message and its siblings, the oldest first."""
         return await self._database.read(
             lambda db: load_message_tree(db, conversation_id_of(db, message_id)).siblings(message_id)
         )
@@ -459,7 +459,7 @@ def insert_conversation(db: sqlite3.Connection, conversation_id: str, title: str
 
 
 def require_conversation(db: sqlite3.Connection, conversation_id: str) -> sqlite3.Row:
-    """The conversation's row; `NotFound` for an unknown conversation."""
+    """Return the row of a conversation; `NotFound` for an unknown conversation."""
     row: sqlite3.Row | None = db.execute(
         "SELECT * FROM conversations WHERE conversation_id = ?", (conversation_id,)
     ).fetchone()
@@ -469,7 +469,7 @@ def require_conversation(db: sqlite3.Connection, conversation_id: str) -> sqlite
 
 
 def conversation_id_of(db: sqlite3.Connection, message_id: str) -> str:
-    """The id of a message's conversation; `NotFound` for an unknown message."""
+    """Return the id of a message's conversation; `NotFound` for an unknown message."""
     row = db.execute("SELECT conversation_id FROM messages WHERE message_id = ?", (message_id,)).fetchone()
     if row is None:
         raise NotFound(f"There is no message {brief(message_id)} in this store. Pass the id of one of its messages.")
@@ -483,7 +483,7 @@ def require_message(db: sqlite3.Connection, conversation_id: str, message_id: st
 
 
 def resolve_parent(db: sqlite3.Connection, conversation_id: str, parent: ParentId) -> str | None:
-    """The id of a new message's parent; None for a root.
+    """Return the id of the parent of a new message, or None for a root.
 
     Errors: `NotFound` for a parent outside the conversation; `Conflict` while the parent's run is unfinished.
     """
@@ -540,7 +540,7 @@ def _set_active(db: sqlite3.Connection, conversation_id: str, message_id: str | 
 
 
 def _load(db: sqlite3.Connection, tree: MessageTree, message_ids: Iterable[str]) -> list[StoredMessage]:
-    """The messages of a tree, in the order of the ids."""
+    """Load the messages of a tree, in the order of the ids."""
     ids = list(message_ids)
     rows = {row["message_id"]: row for row in db.execute(_MESSAGES, (to_json(ids),))}
     messages: list[StoredMessage] = []
@@ -571,10 +571,10 @@ _UNUSED_TEXTS = (
 def remove_messages(db: sqlite3.Connection, message_ids: Iterable[str]) -> None:
     """Delete messages with their runs and artifact versions, including waiting runs.
 
-    The caller must pass the replies of a message along with it. The numbers of deleted versions are not used again.
+    The caller must pass each message together with its replies. The numbers of deleted versions are not used again.
 
-    Errors: `Conflict` while one of the runs is running, and if a waiting run or its subrun would be deleted without the
-    other.
+    Errors: `Conflict` while one of the runs is running, and if only one of a waiting run and its subrun would be
+    deleted.
     """
     ids = (json.dumps(list(message_ids)),)
     sql = f"SELECT run_id FROM runs WHERE status = 'running' AND run_id IN {_RUNS}"  # noqa: S608 - constants

@@ -30,7 +30,7 @@ _RETRY_INTERVAL_S = 0.01
 BUSY_TIMEOUT_S = 10.0
 
 _NO_SIDE_FILES = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
-"""SQLite's error codes when it cannot create the -wal and -shm files."""
+"""SQLite's error codes if the -wal and -shm files cannot be created."""
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -42,7 +42,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     check_not_forked(path.parent)
     if not read_only:
         # SQLite gives its -wal and -shm files the mode of the store. O_EXCL: an existing file must not even be opened,
-        # because closing any descriptor of a file releases the POSIX locks that SQLite holds on it in this process.
+        # because closing any descriptor of a file releases the POSIX locks of SQLite on the file in this process.
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         return _connect(path, "mode=rwc")
@@ -74,7 +74,7 @@ def _connect(path: Path, query: str, factory: type[sqlite3.Connection] = sqlite3
         uri=True,
         timeout=BUSY_TIMEOUT_S,
         isolation_level=None,  # transactions are begun and ended explicitly
-        check_same_thread=False,  # opened and closed on other threads than the one that uses it
+        check_same_thread=False,  # one thread opens and closes the connection, another one uses it
         factory=factory,
     )
     connection.row_factory = sqlite3.Row
@@ -105,13 +105,13 @@ def set_journal_mode(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _wal_bytes(path: Path) -> int:
-    """Size of the store's write-ahead log in bytes; 0 without one."""
+    """Return the size of the store's write-ahead log in bytes, or 0."""
     wal = path.with_name(f"{path.name}-wal")
     return wal.stat().st_size if _exists(wal) else 0
 
 
 def _exists(path: Path) -> bool:
-    """Whether the file exists; False in a folder without search permission, where `Path.exists` raises."""
+    """Return whether the file exists; False in a folder without search permission, where `Path.exists` raises."""
     return os.path.exists(path)  # noqa: PTH110 - see above
 
 
@@ -164,7 +164,7 @@ _PAGES_AT_ONCE = 200  # 0.8 MB, about 2 ms in which other writes wait
 
 
 def _free_pages(db: sqlite3.Connection) -> int:
-    """The number of unused pages."""
+    """Return the number of unused pages."""
     return int(db.execute("PRAGMA freelist_count").fetchone()[0])
 
 
@@ -172,7 +172,7 @@ def _release_pages(db: sqlite3.Connection) -> bool:
     """Release some unused pages; return whether there are more."""
     before = _free_pages(db)
     for _ in range(min(before, _PAGES_AT_ONCE)):
-        db.execute("PRAGMA incremental_vacuum(1)")  # Python executes one step of it, which releases one page
+        db.execute("PRAGMA incremental_vacuum(1)")  # Python executes one step, which releases one page
     return 0 < _free_pages(db) < before
 
 
@@ -230,9 +230,9 @@ class Database:
         """Run a function in an immediate transaction, which is rolled back if it raises; return its result.
 
         Functions that are queued at the same time share a transaction, and their callers continue after its commit. If
-        the shared transaction fails, each function runs again in a transaction of its own: it must have no effect
-        except through its connection. It runs even if its caller is cancelled, because it may contain events that were
-        already published.
+        the shared transaction fails, each function runs again in a transaction of its own, so a function must have
+        no effect except through its connection. A function runs even if its caller is cancelled, because its events
+        may already be published.
         """
         return await self._submit(self._writer, work)
 
@@ -253,12 +253,12 @@ class Database:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     async def fetch_one(self, sql: str, parameters: QueryParameters = ()) -> sqlite3.Row | None:
-        """The first row of a query; None without one."""
+        """Return the first row of a query, or None."""
         row: sqlite3.Row | None = await self.read(lambda db: db.execute(sql, parameters).fetchone())
         return row
 
     async def fetch_all(self, sql: str, parameters: QueryParameters = ()) -> list[sqlite3.Row]:
-        """The rows of a query."""
+        """Return the rows of a query."""
         return await self.read(lambda db: db.execute(sql, parameters).fetchall())
 
     async def _submit(self, thread: BatchingThread, work: DatabaseWork[T]) -> T:
@@ -269,7 +269,7 @@ class Database:
         try:
             return await (asyncio.shield(future) if thread is self._writer else future)
         except asyncio.CancelledError:
-            # Keeps asyncio from logging the failure of a write without a caller; the end of the run reports it.
+            # The callback keeps asyncio from logging the failure of the write; the end of the run reports the failure.
             future.add_done_callback(lambda future: future.cancelled() or future.exception())
             raise
         except OverflowError as error:
@@ -288,7 +288,7 @@ class Database:
                 else:
                     connection.execute("COMMIT")
                     return
-            if connection.in_transaction:  # SQLite ends it itself on some disk errors
+            if connection.in_transaction:  # SQLite ends the transaction itself on some disk errors
                 connection.execute("ROLLBACK")
         for job in jobs:
             job.run(lambda work: self._write_one(connection, work))
@@ -313,7 +313,7 @@ class Database:
 
         def read(work: DatabaseWork[Any]) -> Any:
             with store_errors(self.path):
-                if not connection.in_transaction:  # SQLite ends it itself on some disk errors
+                if not connection.in_transaction:  # SQLite ends the transaction itself on some disk errors
                     connection.execute("BEGIN")
                 return work(connection)
 
@@ -330,7 +330,7 @@ class Database:
 
     async def close(self) -> None:
         """Finish all queued work and close both connections."""
-        # Blocks the event loop: at interpreter shutdown no other thread can be started to wait for these two.
+        # Waiting blocks the event loop: at interpreter shutdown no thread can be started to wait for these two threads.
         for thread, connection in ((self._writer, self._write_connection), (self._reader, self._read_connection)):
             thread.close()
             if connection is not None:

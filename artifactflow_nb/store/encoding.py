@@ -1,7 +1,7 @@
 """Rows: their conversion from and to values, and their insertion.
 
-SQLite and JSON cannot hold lone surrogates, and only 64-bit integers. A column has the name of its field; `from_row`
-and `to_row` convert times, whose names end in `_at`.
+SQLite and JSON cannot hold lone surrogates, nor integers of more than 64 bits. A column has the name of its field;
+`from_row` and `to_row` convert times, whose names end in `_at`.
 
 A column contains a short text unchanged, and a text of `LONG_BYTES` or more as a BLOB, whose first byte is its form::
 
@@ -63,7 +63,7 @@ _TOO_DEEP = f"[left out: nested deeper than {MAX_DEPTH} levels]"
 
 
 def storable_number(number: object) -> int | None:
-    """Return the number as an int, also from numpy, if a column can hold it; otherwise None, which equals no row."""
+    """Convert a number, also of numpy, to an int that a column can hold, or to None, which equals no row."""
     try:
         integer = index(number)  # type: ignore[arg-type]  # raises TypeError for anything else
     except TypeError:
@@ -146,19 +146,19 @@ def _storable(value: Any, depth: int = 0) -> Any:
 
 
 def sha256(text: str) -> str:
-    """The hex digest that is the key of a text in `texts`."""
+    """Return the hex digest that is the key of a text in `texts`."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def pack_text(text: str) -> str | bytes:
-    """The value of a column for a text: compressed if it is long."""
+    """Return the value of a column for a text; a long text is compressed."""
     if len(text) * 4 < LONG_BYTES or len(data := text.encode()) < LONG_BYTES:
         return text
     return _COMPRESSED + zlib.compress(data, _LEVEL)
 
 
 def unpack_text(value: str | bytes) -> str:
-    """The text of a value that `pack_text` returned."""
+    """Return the text of a value that `pack_text` returned."""
     return value if isinstance(value, str) else zlib.decompress(memoryview(value)[1:]).decode()
 
 
@@ -192,7 +192,7 @@ def _text_of(db: sqlite3.Connection, key: str) -> str:
 
 
 def read_row(db: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
-    """A row as a dictionary, with the texts of its packed values."""
+    """Return a row as a dictionary, with the texts of its packed values."""
     return {name: read_text(db, row[name]) for name in row.keys()}  # noqa: SIM118 - a Row iterates over its values
 
 
@@ -203,7 +203,7 @@ def add_functions(db: sqlite3.Connection) -> None:
 
 
 def packed_row(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Pack the long texts of a row; store shared ones in `texts`, and their use by its run in `text_uses`."""
+    """Pack the long texts of a row; store shared texts in `texts`, and the run that uses each text in `text_uses`."""
     if table == "texts":
         return {**row, "content": pack_text(row["content"])}
     if table not in PACKED_TABLES:
@@ -222,7 +222,7 @@ def packed_row(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> Ma
 
 
 def share_text(db: sqlite3.Connection, run_id: str, text: str) -> str | bytes:
-    """Store a long text in `texts` and return the column value that refers to it; a short text is returned itself."""
+    """Store a long text in `texts` and return the column value that refers to it; return a short text unchanged."""
     if isinstance(pack_text(text), str):
         return text
     key = sha256(text)
@@ -237,8 +237,8 @@ def put_texts(db: sqlite3.Connection, texts: Sequence[tuple[str, str]], others: 
     Args:
         db: A connection in a transaction.
         texts: Pairs of a hash and its text.
-        others: Pairs of stored texts whose beginnings and ends the new texts may contain, in this order; these parts
-            are stored as slices.
+        others: Pairs of a hash and a stored text. If a new text contains the beginning or the end of these texts, in
+            this order, slices of the stored texts replace the passages.
     """
     keys = orjson.dumps([key for key, _ in texts]).decode()
     sql = "SELECT sha256 FROM texts WHERE sha256 IN (SELECT value FROM json_each(?))"
@@ -262,7 +262,7 @@ def _record_uses(db: sqlite3.Connection, run_id: str, keys: Iterable[str]) -> No
 def _split(text: str, others: Iterable[tuple[str, str]]) -> list[str | tuple[str, int, int]]:
     """Split a text into plain pieces and slices `(hash, start, end)` of other texts.
 
-    A prompt may contain only the beginning and the end of a long result, so these are searched separately.
+    A prompt may contain only the beginning and the end of a long result, so the two are searched separately.
     """
     parts: list[str | tuple[str, int, int]] = []
     position = 0

@@ -31,7 +31,7 @@ _SALVAGE = (
 _BUSY = "Another process has locked it. Try again; if that does not help, end that process."
 
 DAMAGE_ERRORS = (UnicodeError, json.JSONDecodeError)
-"""Exceptions of reading a damaged store other than `sqlite3.Error`: its texts are no longer UTF-8 or JSON."""
+"""Exceptions of reading a damaged store other than `sqlite3.Error`: a text is no longer UTF-8 or JSON."""
 
 _FILES_PER_STORE = 12  # two connections, each with the log and its index, and the checkpoints
 _NO_DESCRIPTORS = -1  # our own code: SQLite reports CANTOPEN
@@ -97,7 +97,7 @@ def store_error(path: Path, action: str, error: Exception, *, salvage: bool = Tr
 
 
 def sqlite_error_code(error: Exception) -> int:
-    """SQLite's primary result code for an exception, or the nearest one for an `OSError`; 0 if it is unknown."""
+    """SQLite's primary result code for an exception, or the nearest code for an `OSError`; 0 for an unknown error."""
     # An encode error comes from an argument, not from the file.
     if isinstance(error, DAMAGE_ERRORS) and not isinstance(error, UnicodeEncodeError):
         return sqlite3.SQLITE_CORRUPT
@@ -107,7 +107,7 @@ def sqlite_error_code(error: Exception) -> int:
 
 
 def has_descriptors() -> bool:
-    """Return whether this process can open as many files as a store needs, by opening them.
+    """Try whether this process can open as many files as a store needs.
 
     SQLite reports a lack of file descriptors like any other file that it cannot open.
     """

@@ -21,10 +21,10 @@ FRAME_SCHEMA_VERSION = 1
 TEXT, ENUM, INT, FLOAT, BOOL, TIME = "string", "category", "Int64", "Float64", "boolean", "datetime64[us, UTC]"
 
 IDS = "ids"
-"""Group of the columns on which frames join; they are part of every selection but the summary."""
+"""Group of the columns on which frames join; every selection but the summary contains the group."""
 
 ALL_COLUMNS, SUMMARY = "all", "summary"
-"""Selections of every column that is not optional, and of the few that people read."""
+"""Selections: all columns that are not optional, and the few columns that people read."""
 
 SCOPE_CONDITION = "{within}"
 """Placeholder in `Frame.tables` for `scope_condition`, which restricts a subquery to the filtered rows."""
@@ -40,7 +40,7 @@ class Column:
         dtype: pandas type; unknown values are NA, never 0.
         sql: SQL expression of the value.
         meaning: Description for `columns_df`.
-        is_optional: Whether it is loaded only if it is named, because its values are long.
+        is_optional: Whether the column is loaded only if the column is named, because the values are long.
     """
 
     name: str
@@ -57,7 +57,7 @@ def stored_columns(group: str, dtype: str, table: str, **meanings: str) -> tuple
 
 
 def reading_order(first: str, *columns: Column) -> tuple[Column, ...]:
-    """Order columns: first those named in `first`, a list separated by spaces, then the others, the ids last."""
+    """Order columns: first the names in `first`, separated by spaces, then the other columns, the ids last."""
     names = first.split()
 
     def place(column: Column) -> int:
@@ -77,10 +77,10 @@ class Frame:
         order: SQL of the ORDER BY clause; a total and stable order.
         filters: SQL condition of each filter on the row's own table, by name; the value is bound under that name.
         scope: SELECT of the ids of the row's own table; the filters are appended to it.
-        scope_condition: Replacement for `SCOPE_CONDITION` when there are filters; it refers to the ids as `scope`.
+        scope_condition: Replacement for `SCOPE_CONDITION` if there are filters; the ids are named `scope`.
         add_functions: Registers the SQL functions that only this frame needs on a connection.
         summary: Names of the columns of the selection `summary`, separated by spaces.
-        check: Raises `NotFound` for a value of a filter that the store does not have; the values are JSON lists.
+        check: Raises `NotFound` if a filter has a value that is unknown in the store; the values are JSON lists.
     """
 
     name: str
@@ -109,23 +109,23 @@ class Frame:
         return f"{scope}SELECT {expressions} FROM {tables}{where}"  # noqa: S608 - made of this package's constants
 
     def select_columns(self, selection: str | Iterable[str] | None, *optional: str) -> tuple[Column, ...]:
-        """Columns selected by name or group, and the ids, in the frame's order; None and `all` select all.
+        """Return the columns with these names or groups, and the ids, in the frame's order; None and `all` select all.
 
         `summary` selects its columns without the other ids. An optional column is selected only by its name, in
         `selection` or in `optional`.
 
-        Errors: `UsageError` for a name that is neither a column nor a group, with the known ones.
+        Errors: `UsageError` for a name that is neither a column nor a group, with the existing names.
         """
         selection = ALL_COLUMNS if selection is None else selection
         names = list(selection) if isinstance(selection, Iterable) and not isinstance(selection, str) else [selection]
         groups = list(dict.fromkeys(column.group for column in self.columns))
         words = {ALL_COLUMNS: groups, **({SUMMARY: self.summary.split()} if self.summary else {})}
-        known = [column.name for column in self.columns]
+        columns = [column.name for column in self.columns]
         for name in names:
-            if not isinstance(name, str) or name not in [*words, *groups, *known]:
+            if not isinstance(name, str) or name not in [*words, *groups, *columns]:
                 raise UsageError(
                     f"The frame {self.name} has no column or group {brief(name)}. "
-                    f"Its groups: {', '.join([*words, *groups])}. Its columns: {', '.join(known)}."
+                    f"Its groups: {', '.join([*words, *groups])}. Its columns: {', '.join(columns)}."
                 )
         names += [*optional, *([] if names == [SUMMARY] else [IDS])]
         names += [column for word in words if word in names for column in words[word]]
@@ -148,15 +148,15 @@ def add_frame(plugin: str, frame: Frame) -> None:
 
 
 def effective_status_sql(status: str, run_id: str) -> str:
-    """SQL expression for the effective status: `interrupted` if a run is unfinished and no process owns it."""
+    """Return SQL for the effective status: `interrupted` for an unfinished run that no process owns."""
     is_abandoned = f"{status} IN ('running', 'waiting') AND is_interrupted({run_id})"
     return f"CASE WHEN {is_abandoned} THEN 'interrupted' ELSE {status} END"
 
 
 def char_count_sql(text: str) -> str:
-    """SQL expression for the number of characters of a text that may contain NUL.
+    """Return SQL for the number of characters of a text that may contain NUL.
 
-    SQLite's `length` stops at a NUL, and `replace` does not find it. In JSON a NUL is an escape sequence, which
+    SQLite's `length` stops at a NUL, and `replace` does not find a NUL. In JSON a NUL is an escape sequence, which
     `replace` can turn into one visible character.
     """
     escaped = rf"replace(replace(json_quote({text}), '\\', '?'), '\u0000', '?')"
@@ -167,12 +167,12 @@ def char_count_sql(text: str) -> str:
 
 
 def text_sql(column: str) -> str:
-    """SQL expression for the text of a column in which long texts are stored compressed."""
+    """Return SQL for the text of a column in which long texts are stored compressed."""
     return f"iif(typeof({column}) = 'blob', stored_text({column}), {column})"
 
 
 def line_count_sql(text: str) -> str:
-    """SQL expression for the number of lines of a text; the last line may lack a line feed."""
+    """Return SQL for the number of lines of a text; the last line may lack a line feed."""
     blob = f"CAST({text} AS BLOB)"
     feeds = f"length({blob}) - length(CAST(replace({text}, char(10), '') AS BLOB))"
     return f"{feeds} + ({text} <> '' AND substr({blob}, -1) <> x'0a')"
@@ -209,17 +209,17 @@ ColumnSelection = str | Iterable[str] | None
 
 
 def list_condition(expression: str, name: str) -> str:
-    """SQL condition that an expression is among the values of a filter, which are bound as a JSON list."""
+    """Return the SQL condition that an expression is among the values of a filter, which are bound as a JSON list."""
     return f"{expression} IN (SELECT value FROM json_each(:{name}))"  # noqa: S608 - both are constants of this package
 
 
 def time_filters(expression: str) -> dict[str, str]:
-    """SQL conditions of `since` (inclusive) and `until` (exclusive)."""
+    """Return the SQL conditions of `since` (inclusive) and `until` (exclusive)."""
     return {"since": f"{expression} >= :since", "until": f"{expression} < :until"}
 
 
 def run_filters(table: str, time: str) -> dict[str, str]:
-    """SQL conditions for rows of a table with a `run_id`."""
+    """Return the SQL conditions for rows of a table with a `run_id`."""
     runs = f"SELECT run_id FROM main.runs WHERE {list_condition('conversation_id', 'conversation')}"  # noqa: S608 - constants
     return {
         "run": list_condition(f"{table}.run_id", "run"),
@@ -229,21 +229,21 @@ def run_filters(table: str, time: str) -> dict[str, str]:
 
 
 def bind_filters(frame: Frame, values: Mapping[str, object]) -> dict[str, str | int]:
-    """Convert the values of the filters to SQL parameters; filters that are None are dropped.
+    """Convert the values of the filters to SQL parameters; a filter that is None is dropped.
 
     Errors: `UsageError` for a filter that the frame does not have, or an invalid value.
     """
-    # `wanted` ends up with the filters by id, name or status: times and flags are popped from it.
-    wanted = {name: value for name, value in values.items() if value is not None}
-    for name in wanted:
+    # Times and flags are popped from `texts`: the filters by id, name or status remain.
+    texts = {name: value for name, value in values.items() if value is not None}
+    for name in texts:
         if name not in frame.filters:
             raise UsageError(f"The frame {frame.name} has no filter {brief(name)}; it has: {', '.join(frame.filters)}.")
-    times: dict[str, int] = {name: parse_time(name, wanted.pop(name)) for name in ("since", "until") if name in wanted}
+    times: dict[str, int] = {name: parse_time(name, texts.pop(name)) for name in ("since", "until") if name in texts}
     if times.get("since", -math.inf) > times.get("until", math.inf):
         raise UsageError(f"since is {brief(values['since'])}, later than until, {brief(values['until'])}. Swap them.")
-    flags = {name: int(bool(wanted.pop(name))) for name in ("is_active",) if name in wanted}
-    texts = {name: to_json(_texts(name, value)) for name, value in wanted.items()}
-    return {**texts, **times, **flags}
+    flags = {name: int(bool(texts.pop(name))) for name in ("is_active",) if name in texts}
+    lists = {name: to_json(_texts(name, value)) for name, value in texts.items()}
+    return {**lists, **times, **flags}
 
 
 def parse_time(name: str, value: object) -> int:
@@ -265,12 +265,12 @@ def parse_time(name: str, value: object) -> int:
 
 
 def _texts(name: str, value: object) -> list[str]:
-    """Ids, names or statuses of a filter, from one value or an iterable of texts and handles."""
+    """Return the ids, names or statuses of a filter from one value or an iterable of texts and handles."""
     attribute = f"{name}_id" if name in _VALUE_HINTS else "name"
     # Many iterables have a `name`, a pandas Series for example, so only an id marks an iterable as a single object.
     is_single = isinstance(value, str) or (hasattr(value, attribute) and name in _VALUE_HINTS)
     items = list(value) if isinstance(value, Iterable) and not is_single else [value]
-    hint = f"pass a {name.capitalize()}, the name of one, or a list of them."
+    hint = f"pass a {name.capitalize()}, its name, or a list."
     texts = []
     for item in items:
         text = getattr(item, attribute, item)

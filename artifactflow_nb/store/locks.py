@@ -32,7 +32,7 @@ if sys.platform == "win32":
     def unlock(path: Path, file: IO[bytes]) -> None:
         """Release a lock taken by `lock` and remove its file."""
         file.close()  # Windows cannot remove an open file
-        with suppress(OSError):  # another process has it open; an unlocked file counts as a missing one
+        with suppress(OSError):  # another process has opened the file; an unlocked file counts as missing
             path.unlink(missing_ok=True)
 
 else:
@@ -47,12 +47,12 @@ else:
 
     def unlock(path: Path, file: IO[bytes]) -> None:
         """Release a lock taken by `lock` and remove its file."""
-        with file, suppress(OSError):  # the folder is read-only now; an unlocked file counts as a missing one
+        with file, suppress(OSError):  # the folder is read-only now; an unlocked file counts as missing
             path.unlink(missing_ok=True)  # before the release, or another process could lock the removed file
 
 
 def lock(path: Path) -> IO[bytes] | None:
-    """Lock a file, creating it if necessary; None if it is locked already, by this process or another.
+    """Lock a file, which is created if necessary; return None if this process or another has locked the file.
 
     Errors: `OSError` if the file cannot be created.
     """
@@ -69,7 +69,7 @@ def lock(path: Path) -> IO[bytes] | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a file is locked; `OSError` if it cannot be opened."""
+    """Return whether a file is locked; `OSError` if the file cannot be opened."""
     with path.open("rb") as file:
         return not _try_lock(file, shared=True)
 
@@ -84,11 +84,11 @@ _TYPES = frozenset({
 
 
 def network_file_system(folder: Path, mounts: Path | None = None) -> str | None:
-    """Return the type of the network file system that contains a folder; None for a local or unknown one.
+    """Return the type of the network file system that contains a folder, or None for a local or unknown type.
 
     Args:
         folder: The folder, which need not exist.
-        mounts: A file like `/proc/self/mounts`; None for this one.
+        mounts: A file like `/proc/self/mounts`; None for that file.
     """
     try:
         table = (mounts or MOUNTS).read_text(encoding="utf-8", errors="surrogateescape")
@@ -98,7 +98,7 @@ def network_file_system(folder: Path, mounts: Path | None = None) -> str | None:
     for line in table.splitlines():
         _, mount, kind, *_ = line.split(" ")
         point = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), mount))
-        if path.is_relative_to(point) and len(point.parts) >= best:  # of two on one folder, the later one is visible
+        if path.is_relative_to(point) and len(point.parts) >= best:  # of two mounts on a folder, the later is visible
             best, name = len(point.parts), kind
     return name if name.removeprefix("fuse.") in _TYPES else None
 
@@ -123,10 +123,10 @@ def register_closing(folder: Path) -> None:
 
 
 def check_not_forked(folder: Path) -> None:
-    """Raise `UsageError` if the folder was open in the parent process when this one was forked."""
+    """Raise `UsageError` if the folder was open in the parent process at the time of the fork."""
     if _inherited and folder.resolve() in _inherited:
         raise UsageError(
-            f"The data folder {folder} was open in the process that this one, {os.getpid()}, was forked from. {ADVICE}"
+            f"The data folder {folder} was open in the parent process of this process, {os.getpid()}. {ADVICE}"
         )
 
 

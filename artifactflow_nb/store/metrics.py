@@ -13,7 +13,7 @@ from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.store.schema import from_microseconds
 
 OWN_TIME_SQL = "NOT is_delegating(tool_name)"
-"""Condition to exclude delegating tools: their time is already counted by the calls of the other agents."""
+"""Condition to exclude delegating tools, because the calls of the other agents already count the time."""
 
 WAIT_TIME_SQL = """
 SELECT run_id, coalesce(sum(max(next_ts - ts, 0)), 0) / 1000.0 AS wait_ms
@@ -49,10 +49,10 @@ ORDER BY began
 """  # noqa: S608 - constants only
 
 LAST_TURN_SQL = "SELECT max(started_at) FROM llm_calls WHERE run_id = :run AND job_id = :main AND error_type IS NULL"
-"""Start of the last turn of a run's main job. None of the jobs that it had started was running at that time."""
+"""Start of the last turn of a run's main job. No job that the main job had started was running then."""
 
 _IS_STOPPED = f"error_type = '{RunCancelled.__name__}' AND input_tokens IS NOT NULL"
-"""Condition for model calls that were stopped while they replied; their usage is an estimate."""
+"""Condition for model calls that were stopped during the reply; the usage of such a call is an estimate."""
 
 _ALL_TIME = 2**63 - 1
 _N_COMPARED_RUNS = 100
@@ -115,7 +115,7 @@ def load_stopped_usage(db: sqlite3.Connection, run_id: str) -> list[dict[str, An
 
 
 def load_budget_usage(db: sqlite3.Connection, run_id: str, *, with_subruns: bool = False) -> BudgetUsage:
-    """Sum the usage of a run, optionally with its subruns, over calls that have ended and whose usage is known."""
+    """Sum the usage of a run, optionally with its subruns, over the ended calls with known usage."""
     return _budget_usage(db, {"run": run_id, "with_subruns": with_subruns, "until": _ALL_TIME})
 
 
@@ -131,7 +131,7 @@ def _budget_usage(db: sqlite3.Connection, parameters: Mapping[str, Any]) -> Budg
         f"WHERE {_RUN_CONDITION} AND started_at <= :until",
         parameters,
     ).fetchone()
-    # The time in which at least one call was running; spans are in the order of their starts, so one pass is enough.
+    # `active_us` is the time in which at least one call was running; one pass is enough, as spans are sorted by start.
     active_us, covered_until = 0.0, 0.0
     for start, ms in db.execute(_WORK_SPANS, parameters):
         end = start + ms * 1000
@@ -143,7 +143,7 @@ def _budget_usage(db: sqlite3.Connection, parameters: Mapping[str, Any]) -> Budg
 def load_usual_ms(db: sqlite3.Connection, run_id: str) -> float | None:
     """Return the median time, without pauses, of the newest completed runs with the run's flow, depth and model.
 
-    The result is None, for no forecast, unless at least `_MIN_COMPARED_RUNS` of the newest `_N_COMPARED_RUNS` runs
+    The result is None (no forecast) unless at least `_MIN_COMPARED_RUNS` of the newest `_N_COMPARED_RUNS` runs
     match, and the times of the middle half differ by at most half of the median.
     """
     kind = (
@@ -166,7 +166,7 @@ def load_usual_ms(db: sqlite3.Connection, run_id: str) -> float | None:
 def load_forecast(db: sqlite3.Connection, flow: str, depth: str) -> dict[str, Any]:
     """Return the medians of the earlier completed runs of a flow and depth: `runs`, `seconds`, `tokens`, `usd`.
 
-    `runs` is their number; without any, the other entries are missing. `usd` is missing if a cost is unknown.
+    `runs` is the number of runs; if it is 0, the other entries are missing. `usd` is missing if a cost is unknown.
     """
     sql = f"""
         SELECT (runs.completed_at - runs.started_at) / 1e6 - coalesce(wait_ms, 0) / 1e3 AS seconds,

@@ -1,8 +1,8 @@
 """Run locks: an engine holds one file lock for all runs that it drives.
 
-A `running` run names its owner: the engine and a number. If the engine's lock is free, its process died or the engine
-was closed, and the run is `interrupted`. Unlike a heartbeat, this needs no clock. A run that the engine has released
-before its end is interrupted for its own process at once, and for other processes when the engine is closed.
+A `running` run names its owner: the engine and a number. If the engine's lock is free, the engine was closed or its
+process died, and the run is `interrupted`. Unlike a heartbeat, a lock needs no clock. If the engine releases a run
+before the end, the engine's process sees `interrupted` at once, and other processes when the engine is closed.
 """
 
 import os
@@ -21,7 +21,7 @@ _instances: "weakref.WeakSet[RunLocks]" = weakref.WeakSet()
 
 
 def _close_in_child() -> None:
-    """Close the lock files in a forked child, or they would stay locked after the death of the parent."""
+    """Close the lock files in a forked child; otherwise the files would stay locked after the death of the parent."""
     for locks in _instances:
         locks.abandon()
 
@@ -69,7 +69,7 @@ class RunLocks:
         register_opening(self._folder.parent)
         self._is_open = True
         for path in self._folder.glob("*.lock"):
-            with suppress(OSError):  # no permission to remove it
+            with suppress(OSError):  # no permission to remove the file
                 if (file := lock(path)) is not None:  # None: its engine is running
                     unlock(path, file)
 
@@ -80,7 +80,7 @@ class RunLocks:
         return owner
 
     def owns(self, owner: str | None) -> bool:
-        """Return whether the runs of that owner are driven by this engine."""
+        """Return whether this engine drives the runs of an owner."""
         return owner in self._owners
 
     def release(self, owner: str, *, is_over: bool = False) -> None:
@@ -95,7 +95,7 @@ class RunLocks:
 
     @contextmanager
     def starting(self, start_lock: str) -> Iterator[None]:
-        """Hold the start lock of a waiting run unless it is locked, so that the run does not appear as interrupted."""
+        """Hold the start lock of a waiting run, if the lock is free, so that the run does not appear as interrupted."""
         file, path = None, self._folder / f"{start_lock}.lock"
         with suppress(OSError):  # without the lock the run looks interrupted to others for a moment
             file = lock(path)
@@ -136,13 +136,13 @@ def is_owner_gone(folder: Path, owner: str | None) -> bool:
 
 
 def effective_status(folder: Path, status: str, owner: str | None, start_lock: str | None = None) -> str:
-    """Return a run's status; `interrupted` for a run that could continue but that no process drives.
+    """Return a run's status, or `interrupted` if the run could continue but no process drives the run.
 
     Args:
         folder: The store's folder.
         status: The stored status.
         owner: The stored owner.
-        start_lock: The lock of the engine that resumes it, if it waits and everything is decided; see `START_LOCK`.
+        start_lock: The lock of the engine that resumes a waiting run without open requests; see `START_LOCK`.
     """
     is_abandoned = (status == RUNNING and is_owner_gone(folder, owner)) or (
         status == WAITING and start_lock is not None and is_owner_gone(folder, start_lock)

@@ -62,8 +62,8 @@ class PlanChange:
 
     Attributes:
         edit: The new plan, or a function of the current plan, which is called inside the write transaction.
-        job: The job that starts, or that ends if it has an outcome; None for neither.
-        event_factories: Functions that create its events, in order.
+        job: The job that starts or, if the job has an outcome, ends; or None.
+        event_factories: Functions that create the events of the change, in order.
     """
 
     tool_call_id: str
@@ -82,17 +82,17 @@ class PlanStore:
         self._artifacts = artifacts
 
     async def progress(self, conversation_id: str, message_id: str, tool_call_id: str) -> PlanProgress | None:
-        """Return the plan of a call with its jobs; None if it was not started.
+        """Return the plan of a call with the jobs of the plan, or None if the plan was not started.
 
         A person can edit the artifact; versions that are not a valid plan, or are another plan, are ignored. Versions
-        that an agent wrote with an artifact tool are ignored too, because nobody approved them.
+        that an agent wrote with an artifact tool are ignored too, because nobody approved such plans.
         """
         return await self._database.read(lambda db: _progress(db, conversation_id, message_id, tool_call_id))
 
     async def progress_for_job_call(
         self, conversation_id: str, message_id: str, tool_call_id: str
     ) -> PlanProgress | None:
-        """Return the plan to which the job of a tool call belongs; None if it belongs to no plan."""
+        """Return the plan to which the job of a tool call belongs, or None."""
         sql = "SELECT j.tool_call_id FROM tool_calls c JOIN plan_jobs j USING (job_id) WHERE c.tool_call_id = ?"
 
         def work(db: sqlite3.Connection) -> PlanProgress | None:
@@ -156,20 +156,20 @@ class PlanStore:
         return [tuple(row) for row in rows]
 
     async def tool_call_of_job(self, job_id: str) -> str | None:
-        """The call that created the plan of a job; None if the job belongs to no plan."""
+        """Return the call that created the plan of a job, or None if the job belongs to no plan."""
         sql = "SELECT tool_call_id FROM plan_jobs WHERE job_id = ?"
         row = await self._database.fetch_one(sql, (job_id,))
         return None if row is None else str(row[0])
 
     async def n_plans(self, run_id: str) -> int:
-        """The number of plans that were started in a run."""
+        """Return the number of plans that were started in a run."""
         sql = "SELECT count(DISTINCT tool_call_id) FROM plan_jobs WHERE run_id = ?"
         ((n_plans,),) = await self._database.fetch_all(sql, (run_id,))
         return int(n_plans)
 
 
 def load_plans(db: sqlite3.Connection, run_id: str) -> list[Plan]:
-    """The current state of the plans that a run has started, in order."""
+    """Load the current state of the plans that a run has started, in order."""
     sql = """
         SELECT tool_call_id, conversation_id, message_id FROM plan_jobs AS j JOIN runs USING (run_id)
         WHERE run_id = ? GROUP BY tool_call_id ORDER BY min(j.started_at), tool_call_id

@@ -6,7 +6,7 @@
     NULL           [message, ...]                                  the whole prompt
     call-7         [[0, 2], message, [4, 81], message, message]    ranges of the prompt of call-7, and new messages
 
-A message is `[role, hash of its text]`, with its native calls as a third element if it has any. Ranges are half-open,
+A message is `[role, hash of the text]`, followed by the native calls if the message has any. Ranges are half-open,
 in order and do not overlap. A complete prompt is stored after `MAX_CHAIN` calls, which limits the cost of reading, and
 whenever less than half of a prompt is shared with the previous one.
 """
@@ -49,7 +49,7 @@ class StoredPrompt:
 
     Attributes:
         entries: All messages of the prompt as JSON.
-        depth: Number of base prompts below it.
+        depth: Number of base prompts in the chain below the prompt.
         base: The call whose prompt the ranges in `parts` refer to; None for a complete prompt.
         parts: The value of `request_json`.
         texts: Hashes and texts of the messages that are not in the base prompt.
@@ -72,17 +72,17 @@ class PromptEncoder:
         self._last: OrderedDict[tuple[str, str], StoredPrompt] = OrderedDict()
 
     def encode(
-        self, db: sqlite3.Connection, place: tuple[str, str], call_id: str, messages: Sequence[Message]
+        self, db: sqlite3.Connection, job: tuple[str, str], call_id: str, messages: Sequence[Message]
     ) -> StoredPrompt:
         """Encode the prompt of a new call."""
-        base = self._last.get(place)
+        base = self._last.get(job)
         # The ids differ if another process continued the job, or if the write of the cached call was lost.
-        last = db.execute(_LAST, place).fetchone()
+        last = db.execute(_LAST, job).fetchone()
         if last is None:
             base = None
         elif base is None or base.call_id != last[0]:
             base = _load(db, last[0])
-        # Most messages of a prompt are the same objects as in the previous one: this saves hashing their texts.
+        # Most messages are the same objects as in the previous prompt, so the hashes of their texts are known.
         cached = {} if base is None else {id(m): e for m, e in zip(base.messages, base.entries, strict=False)}
         entries = [cached.get(id(message)) or _entry(message) for message in messages]
         if base is not None and base.depth < MAX_CHAIN:
@@ -97,22 +97,22 @@ class PromptEncoder:
         texts = [(sha256(message.content), message.content) for message in messages]
         return StoredPrompt(call_id, entries, 0, None, f"[{','.join(entries)}]", texts, messages)
 
-    def remember(self, place: tuple[str, str], prompt: StoredPrompt) -> None:
+    def remember(self, job: tuple[str, str], prompt: StoredPrompt) -> None:
         """Cache the last stored prompt of a job; called after the commit."""
-        self._last[place] = prompt
-        self._last.move_to_end(place)
+        self._last[job] = prompt
+        self._last.move_to_end(job)
         if len(self._last) > _CACHED_JOBS:
             self._last.popitem(last=False)
 
-    def forget(self, place: tuple[str, str]) -> None:
+    def forget(self, job: tuple[str, str]) -> None:
         """Drop the cached prompt of a job."""
-        self._last.pop(place, None)
+        self._last.pop(job, None)
 
 
 def shared_parts(before: Sequence[str], now: Sequence[str]) -> list[int | tuple[int, int]]:
-    """Encode the list `now` as ranges of the list `before` and, for entries that it lacks, indices into `now`.
+    """Encode the list `now` as ranges of the list `before` and, for entries missing in `before`, indices into `now`.
 
-    Ranges are in order and do not overlap. It takes one pass, so an entry that moved to an earlier place counts as new.
+    Ranges are in order and do not overlap. There is one pass, so an entry that moved to an earlier place counts as new.
     """
     last_index = {entry: index for index, entry in enumerate(before)}
     parts: list[int | tuple[int, int]] = []
@@ -150,7 +150,7 @@ def resolve(rows: Iterable[Mapping[str, Any]], make: Callable[[list[Any]], T]) -
             if base_id not in prompts:
                 raise StoreError(
                     f"The prompt of the call {row['call_id']} is based on {base_id}, which is missing: "
-                    "the file was edited or damaged."
+                    "the file was edited or damaged. Use a copy from a backup."
                 )
             base = prompts[base_id]
         messages: list[T] = []
@@ -175,7 +175,7 @@ def load_prompt(db: sqlite3.Connection, call_id: str, make: Callable[[list[Any]]
 
 
 def request_hash(model: str, temperature: float | None, entries: Iterable[str]) -> str:
-    """Return the hash of a request; it does not depend on how the prompt is stored."""
+    """Return the hash of a request, which does not depend on the stored form of the prompt."""
     return sha256(f"{model}|{temperature}|[{','.join(entries)}]")
 
 

@@ -18,11 +18,11 @@ class RunProvenance:
     """The provenance of a run.
 
     Attributes:
-        model: The model of its settings; None without one.
+        model: The model in the settings of the run, or None.
         mode: `live`, `record`, `replay` or `auto`.
-        owner: The owner of its lock; None if no engine drives it.
+        owner: The owner of the run's lock, or None if no engine drives the run.
         start_lock: See `START_LOCK`.
-        manifest: Versions, agents and hashes of inputs; empty if they are unknown.
+        manifest: Versions, agents and hashes of inputs, or an empty dictionary.
         llm_calls: Number of model calls by origin (`off`, `recorded`, `hit`), without cassette misses.
         tool_calls: Number of finished tool calls by origin.
     """
@@ -57,7 +57,7 @@ WHERE status = 'finished' AND (?1 IS NULL OR run_id IN (SELECT value FROM json_e
 
 
 def load_provenance(db: sqlite3.Connection, run_ids: Iterable[str] | None = None) -> list[RunProvenance]:
-    """Load the provenance of these runs (unknown ones are omitted) or of all runs, ordered by start."""
+    """Load the provenance of some runs (unknown runs are omitted) or of all runs, ordered by start."""
     parameters = (None if run_ids is None else to_json(list(run_ids)),)
     llm_rows = db.execute(_LLM_CALLS, parameters).fetchall()
     llm_calls, tool_calls = _counts_by_run(llm_rows), _counts_by_run(db.execute(_TOOL_CALLS, parameters))

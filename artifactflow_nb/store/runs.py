@@ -33,7 +33,7 @@ RUNNING, WAITING, COMPLETED, FAILED, CANCELLED = "running", "waiting", "complete
 INTERRUPTED = "interrupted"
 """Status of a run that could continue but that no process drives; it can be resumed.
 
-Either its process died while it was running, or between the last decision and the resumption of a waiting run. It is
+The process of the run died, either during the run or between the last decision and the resumption. The status is
 derived from the locks and never stored: see `ownership.effective_status`.
 """
 
@@ -49,9 +49,9 @@ START_LOCK = """CASE WHEN r.status = 'waiting' AND NOT EXISTS (
     WHERE (x.run_id = r.run_id OR x.parent_run_id = r.run_id)
     AND a.decision IS NULL AND x.status IN ('running', 'waiting')
 ) THEN 'start-' || r.run_id END"""
-"""SQL for the name of the lock that the engine resuming the run `r` holds until it runs.
+"""SQL for the name of the lock that an engine holds while it resumes the run `r`.
 
-NULL unless the run is waiting and all its requests, and those of its subruns, are decided.
+NULL unless the run is waiting and all requests of the run and its subruns are decided.
 """
 
 _GRAPH_STATE = """
@@ -186,7 +186,7 @@ class RunStore:
             status: `completed`, `failed` or `cancelled`.
             event: The terminal event.
             response: The answer; None to leave the message's response unchanged.
-            also_write: Called in the same transaction, before the terminal event is stored; returns its events.
+            also_write: Called in the same transaction, before the terminal event is stored; returns further events.
 
         Returns the events of `also_write` and the terminal event, in order. Errors: `Conflict` if the run has ended.
         """
@@ -200,7 +200,7 @@ class RunStore:
                 (status, ended_at, error_type, error_message, event.data.get("outcome"), run_id),
             )
             if cursor.rowcount != 1:
-                raise Conflict(f"The run {brief(run_id)} has ended already; it cannot end twice.")
+                raise Conflict(f"The run {brief(run_id)} has ended already and cannot end twice.")
             _set_message(db, run_id, status, response)
             earlier_events = also_write(db)
             insert_events(db, [event_row(event)])
@@ -211,7 +211,7 @@ class RunStore:
     async def pause(self, run_id: str, event: StreamEvent) -> bool:
         """Set the run to `waiting`, without an owner, and store the event of the pause.
 
-        Returns False and stores nothing if a decision has no event yet: its event must come before that of the pause.
+        Returns False and stores nothing if a decision has no event yet, because that event must come before `event`.
         """
 
         def work(db: sqlite3.Connection) -> bool:
@@ -226,7 +226,7 @@ class RunStore:
         return await self._database.write(work)
 
     async def acquire(self, run_id: str, owner: str, *, gone_owner: str | None = None) -> bool:
-        """Make `owner` the owner of a waiting run, or of a run of `gone_owner`; False if another engine has the run."""
+        """Make `owner` the owner of a waiting run or a run of `gone_owner`; False if another engine has the run."""
 
         def work(db: sqlite3.Connection) -> bool:
             cursor = db.execute(
@@ -246,7 +246,7 @@ class RunStore:
         await self._database.write(lambda db: db.execute(sql, (to_json(state), run_id)))
 
     async def graph_state(self, message_id: str | None, flow: str) -> dict[str, Any]:
-        """Return the stored state of the last run of this flow on the branch of a message; empty without one."""
+        """Return the stored state of the last run of a flow on the branch of a message, or an empty dictionary."""
         row = await self._database.fetch_one(_GRAPH_STATE, (message_id, flow))
         return {} if row is None else orjson.loads(row[0])
 
@@ -266,37 +266,37 @@ class RunStore:
         return await self._database.read(work)
 
     async def unfinished(self) -> list[StoredRun]:
-        """Waiting and running runs including subruns, the oldest first."""
+        """Return the waiting and running runs, including subruns, the oldest first."""
         return await self._database.read(lambda db: load_unfinished(db, with_subruns=True))
 
     async def budget_usage(self, run_id: str, *, with_subruns: bool = False) -> BudgetUsage:
-        """Tokens, money and time that a run has used so far, optionally with its subruns."""
+        """Return the tokens, money and time that a run has used so far, optionally with its subruns."""
         return await self._database.read(lambda db: load_budget_usage(db, run_id, with_subruns=with_subruns))
 
     async def budget_usage_at_last_turn(self, run_id: str) -> BudgetUsage:
-        """Usage of a run and its subruns up to and including the last turn of its main job."""
+        """Return the usage of a run and its subruns up to and including the last turn of the main job."""
         return await self._database.read(lambda db: load_budget_usage_at_last_turn(db, run_id))
 
     async def newest_run_id(self) -> str | None:
-        """The id of the run that was started last; None in an empty store."""
+        """Return the id of the run that was started last, or None in an empty store."""
         sql = "SELECT run_id FROM runs ORDER BY rowid DESC LIMIT 1"
         row = await self._database.fetch_one(sql)
         return None if row is None else str(row["run_id"])
 
     async def events(self, run_id: str, after: int = 0) -> list[StreamEvent]:
-        """The stored events of a run with sequence numbers above `after`, in order."""
+        """Return the stored events of a run with sequence numbers above `after`, in order."""
         return await self._database.read(lambda db: load_events(db, run_id, after))
 
 
 def first_event(run: StoredRun) -> StreamEvent:
-    """The event that is stored with a new run."""
+    """Return the event that is stored with a new run."""
     names = ("conversation_id", "message_id", "thread_id", "flow", "question")
     data = {name: getattr(run, name) for name in names}
     return StreamEvent(StreamEventType.METADATA, run.started_at, 1, run.run_id, data=data)
 
 
 def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
-    """The run's row; `NotFound` for an unknown run."""
+    """Load the row of a run; `NotFound` for an unknown run."""
     row = db.execute(
         f"SELECT r.*, m.parent_id AS parent_message_id, m.response, {START_LOCK} AS start_lock "  # noqa: S608 - a constant
         "FROM runs r JOIN messages m USING (message_id) WHERE r.run_id = ?",
@@ -308,19 +308,19 @@ def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
 
 
 def run_exists(db: sqlite3.Connection, run_id: str) -> bool:
-    """Whether the store has a run with this id."""
+    """Return whether the store has a run with this id."""
     return db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is not None
 
 
 def load_full_id(db: sqlite3.Connection, beginning: str) -> str:
-    """Return the id of the only run whose id begins like this; `beginning` itself if there is none or several."""
+    """Return the id of the only run with this beginning, or the beginning itself for no run or several runs."""
     rows = db.execute("SELECT run_id FROM runs WHERE substr(run_id, 1, ?1) = ?2 LIMIT 2", (len(beginning), beginning))
-    found = [row["run_id"] for row in rows]
-    return found[0] if len(found) == 1 else beginning
+    ids = [row["run_id"] for row in rows]
+    return ids[0] if len(ids) == 1 else beginning
 
 
 def load_unfinished(db: sqlite3.Connection, *, with_subruns: bool = False) -> list[StoredRun]:
-    """Load waiting and running runs, oldest first; by default without subruns of these, which their parents resume."""
+    """Load waiting and running runs, oldest first; by default without their subruns, which the parents resume."""
     rows = db.execute("SELECT run_id FROM runs WHERE status IN ('running', 'waiting') ORDER BY rowid").fetchall()
     runs = [load_run(db, row["run_id"]) for row in rows]
     ids = {run.run_id for run in runs}
@@ -328,7 +328,7 @@ def load_unfinished(db: sqlite3.Connection, *, with_subruns: bool = False) -> li
 
 
 def load_events(db: sqlite3.Connection, run_id: str, after: int = 0) -> list[StreamEvent]:
-    """The stored events of a run with sequence numbers above `after`, in order."""
+    """Load the stored events of a run with sequence numbers above `after`, in order."""
     rows = db.execute("SELECT * FROM events WHERE run_id = ? AND seq > ? ORDER BY seq", (run_id, after))
     return [read_event(row) for row in rows]
 
@@ -364,7 +364,7 @@ def event_row(event: StreamEvent) -> EventRow:
 
 def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
     """Append rows to `events`."""
-    # Few statements: SQLite releases the GIL in each of them, and another thread may keep it.
+    # Few statements are quicker: SQLite releases the GIL in each statement, and another thread may keep the GIL.
     for start in range(0, len(rows), _EVENTS_AT_ONCE):
         some = rows[start : start + _EVENTS_AT_ONCE]
         places = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(some))
@@ -373,7 +373,7 @@ def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
 
 
 def _title(db: sqlite3.Connection, run: NewRun) -> str:
-    """Return the title of a subrun's conversation; empty for other runs, whose first question becomes the title."""
+    """Return the title of a subrun's conversation, or an empty string: other conversations are named by a question."""
     if (parent := ParentCall.from_settings(run.settings)) is None:
         return ""
     sql = "SELECT title FROM conversations JOIN runs USING (conversation_id) WHERE run_id = ?"

@@ -53,7 +53,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of a plugin. Its rows are deleted with their owner; those of a run are recorded, sealed and imported too.
+    """A table of a plugin. Its rows are deleted with their owner; rows of a run are also recorded, sealed and imported.
 
     A row with a `tool_call_id` or `job_id` belongs to that call or job: a replay shows the row, and a fork copies the
     row, with the call.
@@ -61,7 +61,7 @@ class Table:
     Attributes:
         columns: SQL of the columns. The column `run_id` or `conversation_id` of the owner is added.
         key: The column of the primary key; in a table of a run it is unique in the whole store.
-        owner: Whose the rows are: a run's, a conversation's, or the store's.
+        owner: The owner of the rows: a run, a conversation, or the store.
         version: The version of the columns. A store that has the table in another version is refused.
         holds_jobs: Whether the rows are jobs of agents, with `job_id`, `instruction` and `started_at`.
     """
@@ -133,21 +133,21 @@ def has_schema(connection: sqlite3.Connection) -> bool:
             connection.execute("ROLLBACK")
     path = connection.execute("PRAGMA database_list").fetchone()[2]
     if tables and not (version and tables >= _OWN_TABLES):
-        listed = ", ".join(sorted(tables)[:5])
+        first_tables = ", ".join(sorted(tables)[:5])
         raise StoreError(
-            f"{path} is a database of another application (its tables: {listed}). It was not changed. "
-            "Move it away, or choose another data_dir."
+            f"{path} is a database of another application (its tables: {first_tables}). The file was "
+            "not changed. Move the file away, or choose another data_dir."
         )
     if version not in {0, SCHEMA_VERSION}:
         raise StoreError(
-            f"The store {path} has the schema {version}, and this release reads the schema {SCHEMA_VERSION} only: it "
-            "was not changed. Choose another data_dir, or use the release of artifactflow-nb that wrote the store."
+            f"The store {path} has the schema {version}, and this release reads the schema {SCHEMA_VERSION} only. "
+            "The store was not changed. Choose another data_dir, or use the release that wrote the store."
         )
     return bool(tables)
 
 
 def create_schema(connection: sqlite3.Connection) -> None:
-    """Create the tables of a store in an empty file, and those of plugins that a file lacks, in one transaction.
+    """Create, in one transaction, the tables of a store in an empty file, and missing tables of plugins in any file.
 
     Errors: as for `has_schema`, and `StoreError` for another version of a plugin's table; the file is then unchanged.
     """

@@ -43,7 +43,7 @@ WITH owners AS (
 SELECT iif(first = last, first, NULL) AS conversation_id, count(*), sum({size})
 FROM texts LEFT JOIN owners USING (sha256) GROUP BY 1
 """
-"""Number and size of texts by conversation; NULL for those that several conversations use."""
+"""Number and size of texts by conversation; NULL for texts that several conversations use."""
 
 _CONVERSATIONS = """
 SELECT c.conversation_id, c.title, coalesce(max(m.created_at), c.created_at) AS updated_at, count(m.message_id)
@@ -53,7 +53,7 @@ WHERE NOT EXISTS (
 )
 GROUP BY c.conversation_id ORDER BY updated_at DESC, c.rowid DESC
 """
-"""Conversations without those of subruns, the newest first."""
+"""Conversations, the newest first, without conversations of subruns."""
 
 _FAMILY = """
 WITH RECURSIVE family (conversation_id) AS (
@@ -66,7 +66,7 @@ SELECT f.conversation_id, r.run_id, r.status FROM family f LEFT JOIN runs r USIN
 
 KeptConversations = Callable[[sqlite3.Connection], Collection[str]]
 KEPT_CONVERSATIONS: dict[str, KeptConversations] = {}
-"""By plugin, what returns the ids of the conversations that are never pruned."""
+"""By plugin, the function that returns the ids of the conversations that are never pruned."""
 
 _PAGE_FIGURES = ("page_size", "page_count", "freelist_count")
 
@@ -76,7 +76,7 @@ class StoredBytes:
     """The size of one kind of content.
 
     Attributes:
-        conversation_id: The conversation; None for content that belongs to no single one.
+        conversation_id: The conversation; None for content of no single conversation.
         n_rows: Number of rows; None for `free pages` and `indexes and pages`, which have none.
         n_bytes: Bytes of the stored values, without indexes and empty space in pages.
     """
@@ -108,10 +108,10 @@ def measure(db: sqlite3.Connection) -> list[StoredBytes]:
         for table in tables:
             columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
             n_bytes_sql = " + ".join(f'coalesce(length(CAST(t."{name}" AS BLOB)), 0)' for name in columns)
-            place, join = "t.conversation_id" if "conversation_id" in columns else "NULL", ""
+            column, join = "t.conversation_id" if "conversation_id" in columns else "NULL", ""
             if "conversation_id" not in columns and "run_id" in columns:
-                place, join = "r.conversation_id", "JOIN runs r USING (run_id)"
-            sql = f"SELECT {place}, count(*), coalesce(sum({n_bytes_sql}), 0) FROM {table} t {join} GROUP BY 1"  # noqa: S608 - names of the schema
+                column, join = "r.conversation_id", "JOIN runs r USING (run_id)"
+            sql = f"SELECT {column}, count(*), coalesce(sum({n_bytes_sql}), 0) FROM {table} t {join} GROUP BY 1"  # noqa: S608 - names of the schema
             for conversation_id, rows, size in db.execute(sql):
                 n_rows[conversation_id] += rows
                 n_bytes[conversation_id] += size
@@ -126,7 +126,7 @@ def measure(db: sqlite3.Connection) -> list[StoredBytes]:
 
 
 def old_conversations(db: sqlite3.Connection, before: int | None, keep: int) -> Iterator[OldConversation]:
-    """Return the conversations to prune, newest first: none that a plugin keeps, and none with an unfinished run.
+    """Yield the conversations to prune, newest first, except those that a plugin keeps or that have unfinished runs.
 
     Args:
         db: A connection.
@@ -199,9 +199,9 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A run in a list, with the usage of its calls and of its subruns; the cost is None if one is unknown.
+    """A run in a list, with the usage of its calls and subruns; the cost is None if the cost of a call is unknown.
 
-    `n_failed` counts the tool calls that failed, without those that were denied or cancelled.
+    `n_failed` counts the tool calls that failed, without denied and cancelled calls.
     """
 
     run: StoredRun
@@ -234,7 +234,7 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """The calls of a model, their tokens and their cost, which is None if one is unknown."""
+    """The calls of a model with their tokens and cost; the cost is None if the cost of a call is unknown."""
 
     model: str
     n_calls: int
@@ -312,13 +312,13 @@ def load_overview(db: sqlite3.Connection, n_newest: int) -> Overview:
 
 
 def load_newest(db: sqlite3.Connection, limit: int) -> list[StoredRun]:
-    """The newest runs, the newest first; `UsageError` for an invalid limit."""
+    """Load the newest runs, the newest first; `UsageError` for an invalid limit."""
     parameters = (validate_row_count("limit", limit),)
     rows = db.execute("SELECT run_id FROM runs ORDER BY rowid DESC LIMIT ?", parameters).fetchall()
     return [load_run(db, row["run_id"]) for row in rows]
 
 
 def load_models(db: sqlite3.Connection, providers: Collection[str]) -> list[str]:
-    """Load the names of the models in past requests to some providers."""
+    """Load the names of the models that past requests to the providers used."""
     models = "SELECT DISTINCT provider, request_model FROM llm_calls ORDER BY 2"
     return [row["request_model"] for row in db.execute(models) if row["provider"] in providers]

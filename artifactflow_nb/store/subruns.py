@@ -31,12 +31,12 @@ class SubrunStore:
         self._database = database
 
     async def parent_call(self, tool_call_id: str) -> ParentCall:
-        """The parent call of a subrun for a tool call."""
+        """Return the parent call of a subrun for a tool call."""
         ((run_id, message_id, step, position),) = await self._database.fetch_all(_PARENT_CALL, (tool_call_id,))
         return ParentCall(run_id, message_id, tool_call_id, f"{step}.{position + 1}")
 
     async def get_by_call(self, tool_call_id: str) -> StoredRun | None:
-        """The subrun that was started for a call; None without one."""
+        """Return the subrun that was started for a call, or None."""
 
         def work(db: sqlite3.Connection) -> StoredRun | None:
             row = db.execute(_OF_CALL, (tool_call_id,)).fetchone()
@@ -45,11 +45,11 @@ class SubrunStore:
         return await self._database.read(work)
 
     async def is_start_published(self, tool_call_id: str) -> bool:
-        """Whether the parent run has stored its `subrun_start` event; the process may die before it does."""
+        """Return whether the parent run has stored its `subrun_start` event; the process may die before."""
         return await self._database.fetch_one(_START_EVENT, (tool_call_id,)) is not None
 
     async def calls(self, run_id: str) -> list[dict[str, Any]]:
-        """The rows of a run's finished tool calls, by start time."""
+        """Return the rows of a run's finished tool calls, by start time."""
 
         def work(db: sqlite3.Connection) -> list[dict[str, Any]]:
             return [read_row(db, row) for row in db.execute(_CALLS, (run_id, FINISHED))]
@@ -58,5 +58,5 @@ class SubrunStore:
 
 
 def load_unfinished_subruns(db: sqlite3.Connection, run_id: str) -> list[str]:
-    """The ids of a run's unfinished subruns, the oldest first."""
+    """Load the ids of a run's unfinished subruns, the oldest first."""
     return [row["run_id"] for row in db.execute(_UNFINISHED, (run_id,))]

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MAX_BATCH = 64
-"""Most functions in a batch: it bounds how long a caller waits for the work of others."""
+"""Most functions in a batch: the limit bounds the time that a caller waits for the work of others."""
 
 
 class QueuedWork:
@@ -28,7 +28,7 @@ class QueuedWork:
     Attributes:
         future: The future on which the coroutine waits.
         result: The function's return value.
-        error: The exception that it raised; None without one.
+        error: The exception that the function raised, or None.
     """
 
     __slots__ = ("_context", "error", "future", "result", "work")
@@ -53,7 +53,7 @@ class BatchingThread:
 
     Args:
         name: The thread's name.
-        run_batch: Runs queued functions, on the thread; an exception of its own becomes the error of all of them.
+        run_batch: Runs queued functions, on the thread; an exception of `run_batch` becomes the error of all functions.
     """
 
     def __init__(self, name: str, run_batch: Callable[[Sequence[QueuedWork]], None]) -> None:
@@ -64,7 +64,7 @@ class BatchingThread:
         self._is_running = False
 
     def submit(self, work: Callable[..., T]) -> "asyncio.Future[T]":
-        """Queue a function; return a future of its result.
+        """Queue a function; return the future of the result.
 
         A function whose future is cancelled before its turn is not run.
 
@@ -97,7 +97,7 @@ class BatchingThread:
                 jobs[0].future.get_loop().call_soon_threadsafe(_resolve_futures, jobs)
 
     def close(self) -> None:
-        """Reject further functions and return when the queued ones have run."""
+        """Reject further functions and return when the queued functions have run."""
         self._pool.shutdown()
 
 
