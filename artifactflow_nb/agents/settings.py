@@ -9,6 +9,7 @@
 The file or mapping comes from an argument, AF_GRAPH_CONFIG or `artifactflow.toml`; see `Settings`.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -76,11 +77,11 @@ class AgentNode(ModelNode):
     """Configuration of an agent.
 
     Attributes:
-        max_iterations: Rounds of tool calls after which the agent must answer.
+        max_tool_rounds: Rounds of tool calls after which the agent must answer.
         tools: `all`, categories and names of tools; see `select_tools`.
     """
 
-    max_iterations: PositiveInteger
+    max_tool_rounds: PositiveInteger
     tools: ToolNames
 
 
@@ -89,23 +90,25 @@ class GraphConfig(CardMixin):
 
     A node is an attribute, as in `config.executor.max_steps`. Each agent of a flow has one:
 
-    - `max_iterations`: rounds of tool calls after which the agent must answer. - `tools`: `all`, categories and names
-    of tools, mixed. `core` are the built-in tools, `mcp` those of MCP servers; your own tools have the category `user`
-    unless they set another one. Only agents that delegate are offered `call_subagent`. Tools that belong to one agent
-    of a flow, such as `plan_create`, are offered without being named; the tools for blocks are for the flow `compose`
-    only. - `model`: a model's name at the endpoint, or null for the configured one. - `temperature`: from 0 to 2, or
-    null for the endpoint's own. A value that you set here takes precedence over the setting `temperature`, which is for
-    all agents; a packaged value is sent only to models that are known to take one. - `reasoning_effort`: how long the
-    model thinks. - `extra_body`: further fields of each request.
+    - `max_tool_rounds`: rounds of tool calls after which the agent must answer.
+    - `tools`: `all`, categories and names of tools, mixed. `core` are the built-in tools, `mcp` those of MCP servers;
+      your own tools have the category `user` unless they set another one. Only agents that delegate are offered
+      `call_subagent`. Tools that belong to one agent of a flow, such as `plan_create`, need no name here.
+    - `model`: a model's name at the endpoint, or null for the configured one.
+    - `temperature`: from 0 to 2, or null for the endpoint's own. It takes precedence over the setting `temperature`,
+      which is for all agents; a packaged value is sent only to models that are known to take one.
+    - `reasoning_effort`: how long the model thinks. `extra_body`: further fields of each request.
 
     The flow `plan` has further ones:
 
-    - `planner.enabled`: false to let the agent work without plans. - `approval.enabled`: true to approve each plan;
-    `confirm` to approve those with a step that may use a tool with permission `confirm`, or one that `approvals` names.
-    - `executor.max_steps`: steps of a plan, each attempt counted. - `replanner`: `enabled`; `skip_on_success`, to skip
-    it while steps succeed; `max_revisions` of a plan, `max_retries` of a step, `max_plans` in a turn. -
-    `summarizer.enabled`: false to let the agent write the answer from the plan itself. - `settings.recursion_limit`:
-    jobs for the plans of a turn: attempts at steps, replanning and summaries.
+    - `planner.enabled`: false to let the agent work without plans.
+    - `approval.enabled`: true to approve each plan; `confirm` to approve those with a step that may use a tool with
+      permission `confirm`, or one that `approvals` names.
+    - `executor.max_steps`: steps of a plan, each attempt counted.
+    - `replanner`: `enabled`; `skip_on_success`, to skip it while steps succeed; `max_revisions` of a plan,
+      `max_retries` of a step, `max_plans` in a turn.
+    - `summarizer.enabled`: false to let the agent write the answer from the plan itself.
+    - `settings.recursion_limit`: jobs for the plans of a turn: attempts at steps, replanning and summaries.
 
     Args:
         packaged: The nodes with their packaged values, by name.
@@ -201,11 +204,15 @@ def _merged(default: Mapping[str, Any], overrides: Mapping[Any, Any]) -> dict[st
     """Merge overrides into the defaults, key by key; an empty node changes nothing."""
     merged = dict(default)
     for key, value in overrides.items():
-        below = default.get(str(key))
+        name = str(key)
+        if name == "max_iterations" and "max_tool_rounds" in default:
+            warnings.warn("max_iterations is called max_tool_rounds now.", DeprecationWarning, stacklevel=4)
+            name = "max_tool_rounds"
+        below = default.get(name)
         if not isinstance(below, Mapping):
-            merged[str(key)] = value
+            merged[name] = value
         elif value is not None:
-            merged[str(key)] = _merged(below, value) if isinstance(value, Mapping) else value
+            merged[name] = _merged(below, value) if isinstance(value, Mapping) else value
     return merged
 
 

@@ -13,7 +13,7 @@ from artifactflow_nb.agents.base import AgentConfig, AgentLike, BaseAgent, as_ag
 from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.reviewer import REVIEWER, Reviewer
-from artifactflow_nb.agents.settings import ConfigNode, GraphConfig
+from artifactflow_nb.agents.settings import AgentNode, ConfigNode, GraphConfig
 from artifactflow_nb.engine.flow_registry import load_graph_config
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import UsageError, brief
@@ -23,16 +23,6 @@ from artifactflow_nb.models.base import Model
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.lead import ask_person, call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
-
-_NODE_FIELDS = {
-    "max_iterations": "max_tool_rounds",
-    "tools": "required_tools",
-    "model": "model",
-    "temperature": "temperature",
-    "reasoning_effort": "reasoning_effort",
-    "extra_body": "extra_body",
-}
-"""The fields of a node and the fields of `AgentConfig` that they set."""
 
 
 class AgentRegistry:
@@ -262,5 +252,7 @@ class AgentRegistry:
 
 def with_node(config: AgentConfig, node: ConfigNode | None) -> AgentConfig:
     """Return the agent with the values of its configuration node; unchanged without one."""
-    values = {} if node is None else dict(node)
-    return replace(config, **{field: values[name] for name, field in _NODE_FIELDS.items() if name in values})
+    values = {name: value for name, value in node or () if name in AgentNode.model_fields}
+    if "tools" in values:
+        values["required_tools"] = values.pop("tools")
+    return replace(config, **values)

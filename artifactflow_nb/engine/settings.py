@@ -19,7 +19,7 @@ from artifactflow_nb.core.local_files import AnyPath, absolute_path
 from artifactflow_nb.core.messages import ToolProtocolChoice
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import Clarify
-from artifactflow_nb.core.text.format import did_you_mean, first_lines
+from artifactflow_nb.core.text.format import clip, did_you_mean, first_lines
 from artifactflow_nb.engine.folder_file import SETTINGS_FILE, FolderFile, TrustedFolder, trust_store
 from artifactflow_nb.errors import UsageError, brief, describe_error
 from artifactflow_nb.models.openai.errors import display_address
@@ -353,9 +353,10 @@ def _without_secrets(settings: Settings) -> dict[str, Any]:
 
 
 def _shown(name: str, value: object) -> str:
-    """Shorten the value of a setting, without the login of an address and without secret fields."""
-    is_address = name in _ADDRESSES and isinstance(value, str)
-    return brief(display_address(str(value)) if is_address else Redactor().redact_value(value))
+    """Shorten the value of a setting, without the login of an address and without values next to names of secrets."""
+    if name in _ADDRESSES and isinstance(value, str):
+        return brief(display_address(value))
+    return clip(Redactor().text(brief(value, 1_000)), 200)
 
 
 def _effect_of(name: str, value: object) -> str:

@@ -178,7 +178,7 @@ class FlowSpec:
         """The nodes of the flow in `GraphConfig`, with their packaged values."""
         nodes: dict[str, ConfigNode] = {
             config.name: AgentNode(
-                max_iterations=config.max_tool_rounds,
+                max_tool_rounds=config.max_tool_rounds,
                 tools=config.required_tools,
                 model=config.model,
                 temperature=config.temperature,

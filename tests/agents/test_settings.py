@@ -20,15 +20,15 @@ from artifactflow_nb.tools.web.tools import web_fetch, web_search
 def test_packaged_values_are_the_documented_ones() -> None:
     """The default rounds, tools, temperatures and limits of both flows are the documented values."""
     config = load_graph_config()
-    assert (config.lead_agent.temperature, config.lead_agent.max_iterations) == (0.7, 5)
+    assert (config.lead_agent.temperature, config.lead_agent.max_tool_rounds) == (0.7, 5)
     assert config.lead_agent.tools == (*(entry.name for entry in ARTIFACT_TOOLS), "call_subagent", "ask_person")
     search, crawl = config.search_agent, config.crawl_agent
-    assert (search.temperature, search.max_iterations, search.tools) == (0.5, 3, ("web_search",))
-    assert (crawl.temperature, crawl.max_iterations, crawl.tools) == (0.3, 2, ("web_fetch",))
-    assert (config.agent.max_iterations, config.agent.tools) == (50, ("all",))
+    assert (search.temperature, search.max_tool_rounds, search.tools) == (0.5, 3, ("web_search",))
+    assert (crawl.temperature, crawl.max_tool_rounds, crawl.tools) == (0.3, 2, ("web_fetch",))
+    assert (config.agent.max_tool_rounds, config.agent.tools) == (50, ("all",))
     assert (config.planner.enabled, config.approval.enabled, config.summarizer.enabled) == (True, False, True)
     executor, replanner = config.executor, config.replanner
-    assert (executor.max_iterations, executor.max_steps, executor.tools) == (30, 8, ("core", "mcp"))
+    assert (executor.max_tool_rounds, executor.max_steps, executor.tools) == (30, 8, ("core", "mcp"))
     assert (replanner.enabled, replanner.skip_on_success) == (True, True)
     assert (replanner.max_revisions, replanner.max_retries, replanner.max_plans) == (3, 2, 3)
     assert config.settings.recursion_limit == 100
@@ -46,7 +46,7 @@ def test_overrides_replace_packaged_values(tmp_path: Path) -> None:
     for source, label in ((overrides, "a mapping"), (path, "my.yaml"), (str(path), "my.yaml")):
         config = load_graph_config(source)
         assert (config.executor.max_steps, config.executor.tools) == (4, ("web_fetch",))
-        assert (config.executor.max_iterations, config.approval.enabled) == (30, "confirm")
+        assert (config.executor.max_tool_rounds, config.approval.enabled) == (30, "confirm")
         assert (config.agent, config.planner, config.replanner) == (
             packaged.agent,
             packaged.planner,
@@ -54,6 +54,12 @@ def test_overrides_replace_packaged_values(tmp_path: Path) -> None:
         )
         assert (config.source, config.changed) == (label, overrides)
         assert load_graph_config(config.changed).changed == overrides
+
+
+def test_earlier_name_of_the_rounds_has_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="max_iterations is called max_tool_rounds now"):
+        config = load_graph_config({"executor": {"max_iterations": 4}})
+    assert config.changed == {"executor": {"max_tool_rounds": 4}}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +114,7 @@ def test_repeated_packaged_value_changes_nothing() -> None:
         ({"executor": {"max_steps": 3.0}}, "executor.max_steps is 3.0; it must be a whole number from 1"),
         (
             {"executor": 3},
-            "executor is 3; it must hold some of: model, temperature, reasoning_effort, extra_body, max_iterations,",
+            "executor is 3; it must hold some of: model, temperature, reasoning_effort, extra_body, max_tool_rounds,",
         ),
         ({"executor": {"tools": "all"}}, "executor.tools is 'all'; it must be a list of `all`, categories and names"),
         ({"executor": {"tools": ["core", 5]}}, "executor.tools.1 is 5; it must be a list of `all`"),

@@ -107,7 +107,7 @@ class TakingTurns(ScriptedModel):
 
 async def long_run(folder: Path, rounds: int = ROUNDS) -> LongRun:
     """Run an agent that calls the tool in each of these rounds."""
-    config: Any = {"lead_agent": {"max_iterations": rounds}}
+    config: Any = {"lead_agent": {"max_tool_rounds": rounds}}
     model = TakingTurns(rounds, folder / STORE_FILE)
     engine = Engine(Settings.load(data_dir=folder, graph_config=config), model=model)
     engine.register_tool(look)

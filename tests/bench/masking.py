@@ -45,7 +45,7 @@ async def figures() -> AsyncIterator[Figure]:
 
 async def _run(base_url: str, *, is_masked: bool) -> None:
     folder = Path(tempfile.mkdtemp())
-    config = {"lead_agent": {"max_iterations": ROUNDS + 1}}
+    config = {"lead_agent": {"max_tool_rounds": ROUNDS + 1}}
     settings = Settings.load(data_dir=folder, graph_config=config, base_url=base_url, model=_MODEL, **_KEYS)
     engine = Engine(settings)
     if not is_masked:

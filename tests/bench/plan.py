@@ -49,7 +49,7 @@ async def figures() -> AsyncIterator[Figure]:
 
 def open_engine(folder: Path, flow: str, steps: int) -> Engine:
     """Create an engine whose agents have rounds enough for this number of steps."""
-    rounds = {"max_iterations": steps * TURNS}
+    rounds = {"max_tool_rounds": steps * TURNS}
     settings = Settings.load(data_dir=folder, graph_config={"lead_agent": rounds, "executor": {"max_steps": steps}})
     reply = partial(planned if flow == "plan" else looped, steps=steps)
     engine = Engine(settings, model=ScriptedModel(reply))

@@ -83,7 +83,7 @@ async def run_once(folder: Path, question: str = QUESTION, **settings: Any) -> f
         nonlocal n_chunks
         n_chunks += event.type is StreamEventType.LLM_CHUNK
 
-    rounds = {"lead_agent": {"max_iterations": TURNS}}
+    rounds = {"lead_agent": {"max_tool_rounds": TURNS}}
     loaded = Settings.load(data_dir=Path(tempfile.mkdtemp(dir=folder)), graph_config=rounds, **settings)
     async with make_engine(loaded, model=ScriptedModel(script(), chunk_chars=CHUNK_CHARS)) as engine:
         engine.register_tool(count_words)

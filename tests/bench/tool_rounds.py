@@ -86,7 +86,7 @@ async def figures() -> AsyncIterator[Figure]:
 
 def open_engine(folder: Path, base_url: str, approvals: ApprovalRule = "ask") -> Engine:
     """An engine whose lead has the tool and as many rounds as the script."""
-    config = {"lead_agent": {"max_iterations": ROUNDS}}
+    config = {"lead_agent": {"max_tool_rounds": ROUNDS}}
     settings = Settings.load(data_dir=folder, base_url=base_url, api_key="k", model=MODEL, graph_config=config)
     engine = Engine(settings, approvals=approvals)
     permission = "auto" if approvals == "ask" else "confirm"

@@ -13,7 +13,7 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext, tool
 
-TWO_ROUNDS = {"lead_agent": {"max_iterations": 2, "tools": ["look", "core"]}}
+TWO_ROUNDS = {"lead_agent": {"max_tool_rounds": 2, "tools": ["look", "core"]}}
 
 
 @tool(category="text")
@@ -30,8 +30,8 @@ def configured(config: Any, **more: Any) -> dict[str, Any]:
 async def test_research_agents_use_their_nodes(open_engine: OpenEngine) -> None:
     """Rounds, tools, model and temperature of an agent are those of its node; other agents have the packaged values."""
     config = {
-        "lead_agent": {"max_iterations": 1, "tools": ["call_subagent", "read_artifact"], "temperature": 0},
-        "search_agent": {"tools": ["core"], "model": "scripted", "max_iterations": 1},
+        "lead_agent": {"max_tool_rounds": 1, "tools": ["call_subagent", "read_artifact"], "temperature": 0},
+        "search_agent": {"tools": ["core"], "model": "scripted", "max_tool_rounds": 1},
     }
     script = by_agent(
         lead=[delegate("search_agent", "Look."), "Done." + report()], search=[call("web_search", query="x"), "Found."]
@@ -193,7 +193,7 @@ async def test_resumed_run_keeps_its_configuration(open_engine: OpenEngine) -> N
     waiting = await first.controller.execute("Look.")
     assert waiting.status == "waiting"
     await first.aclose()
-    other = await open_engine(script[1:], **configured({"lead_agent": {"max_iterations": 50, "tools": []}}))
+    other = await open_engine(script[1:], **configured({"lead_agent": {"max_tool_rounds": 50, "tools": []}}))
     decided = {waiting.pending[0].id: True}
     with pytest.raises(UsageError, match=r"cannot continue here with its settings.*no tool 'look'"):
         await other.controller.resume(waiting.thread_id, waiting.message_id, decided)
@@ -214,9 +214,9 @@ def test_a_replay_needs_no_configuration(tmp_path: Path) -> None:
     ) as wb:
         wb.tool(look)
         recorded = wb.ask("Look.").wait(20)
-        assert (recorded.response, recorded.manifest["graph_config"]["lead_agent.max_iterations"]) == ("Over.", 2)
+        assert (recorded.response, recorded.manifest["graph_config"]["lead_agent.max_tool_rounds"]) == ("Over.", 2)
         sealed = recorded.seal(tmp_path / "run.afrun")
-    for config in (None, {"lead_agent": {"max_iterations": 1}, "executor": {"max_steps": 3}}):
+    for config in (None, {"lead_agent": {"max_tool_rounds": 1}, "executor": {"max_steps": 3}}):
         with af.Workbench(replay=cassette, graph_config=config) as wb:
             wb.tool(look)
             run = wb.ask("Look.").wait(20)

@@ -35,10 +35,10 @@ async def test_deep_run_has_more_rounds_than_a_quick_one(open_engine: OpenEngine
 
 async def test_configured_values_take_precedence_over_the_depth(open_engine: OpenEngine) -> None:
     """A person who set the rounds of the lead keeps them; a resumed or repeated run keeps its depth."""
-    engine = await open_engine([report(), "Done."], settings={"graph_config": {"lead_agent": {"max_iterations": 7}}})
+    engine = await open_engine([report(), "Done."], settings={"graph_config": {"lead_agent": {"max_tool_rounds": 7}}})
     run = await engine.controller.begin("Why?", depth="deep")
-    assert run.settings["graph_config"]["lead_agent"] == {"max_iterations": 7}
-    assert run.settings["graph_config"]["search_agent"] == {"max_iterations": 6}
+    assert run.settings["graph_config"]["lead_agent"] == {"max_tool_rounds": 7}
+    assert run.settings["graph_config"]["search_agent"] == {"max_tool_rounds": 6}
     await (await engine.controller.start(run))
     again = await engine.controller.begin_sibling(run.message_id)
     assert again.settings["depth"] == "deep"

@@ -142,7 +142,7 @@ def test_program_of_the_file_starts_only_with_permission(project: Path, tmp_path
 def test_changed_file_needs_a_new_permission(project: Path, changed: str) -> None:
     """The permission holds for the bytes of the file, of the JSON file and of the YAML file that it names."""
     (project / ".mcp.json").write_text('{"far": {"url": "http://127.0.0.1:9/mcp"}}')
-    (project / "my.yaml").write_text("agent: {max_iterations: 3}\n")
+    (project / "my.yaml").write_text("agent: {max_tool_rounds: 3}\n")
     (project / SETTINGS_FILE).write_text('approvals = "deny"\nmcp = ".mcp.json"\ngraph_config = "my.yaml"\n')
     assert "you have not allowed it:" in refusal()
     af.trust_folder()
@@ -191,12 +191,15 @@ def test_refusal_lists_the_effects_without_secrets(project: Path, tmp_path: Path
         "model": "harmless",
     }
     written = "\n".join(f"{name} = {json.dumps(value)}" for name, value in lines.items())
-    (project / SETTINGS_FILE).write_text(f"{written}\n[graph_config.approval]\nenabled = false\n")
+    (project / SETTINGS_FILE).write_text(
+        f"{written}\n[graph_config.approval]\nenabled = false\n[extra_body]\napi_key = '{SECRET}'\n"
+    )
     message = refusal()
     for part in (
         str(project / SETTINGS_FILE),
         "base_url: sends prompts, with what was read for them, to 'http://host.example/v1'",
         "api_key: uses the key of somebody's account",
+        "extra_body: adds fields to every request to a model: {'api_key': '[secret]'}",
         "tavily_key: uses the key of somebody's account",
         "approvals: answers 'approve' in your place",
         "graph_config: changes what agents may do and whether plans need your approval: {'approval': {'enabled': False",

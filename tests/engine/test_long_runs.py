@@ -16,7 +16,7 @@ from artifactflow_nb.recording.rows import load_run_rows
 from artifactflow_nb.store.database import connect
 
 ROUNDS, TRIES = 400, 4
-MANY = {"lead_agent": {"max_iterations": 200}}
+MANY = {"lead_agent": {"max_tool_rounds": 200}}
 
 
 async def test_cost_of_a_round_does_not_grow(tmp_path: Path) -> None:

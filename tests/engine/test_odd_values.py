@@ -136,7 +136,7 @@ def test_numbers_beyond_64_bits_are_usage_errors(tmp_path: Path, workbench: Open
     with pytest.raises(UsageError, match="tokens"):
         wb.ask("Hi?", budget={"tokens": BIG})
     assert wb.ask("Hi?").wait(timeout_s=BIG).response == "Hi."
-    for name in ("max_steps", "max_iterations"):
+    for name in ("max_steps", "max_tool_rounds"):
         with pytest.raises(UsageError, match=rf"executor\.{name} is {BIG}; it must be a whole number from 1 to 9,223"):
             workbench(graph_config={"executor": {name: BIG}})
     (tmp_path / "artifactflow.toml").write_text(f"[budget]\ntokens = {BIG}\n")

@@ -92,7 +92,7 @@ def test_registered_class_is_used_with_another_configuration(workbench: Any) -> 
     wb = workbench(script())
     wb.register_agent(Critic)
     registry = wb._thread.engine.agent_registry
-    others = registry.agents_of_flow("research", load_graph_config({"search_agent": {"max_iterations": 1}}))
+    others = registry.agents_of_flow("research", load_graph_config({"search_agent": {"max_tool_rounds": 1}}))
     assert type(others["critic"]) is Critic
     assert others["critic"].tool_names == ("web_search",)
     assert others["critic"] is not registry.agents["critic"]

@@ -62,7 +62,7 @@ def read_page(ctx: af.ToolContext, page: Annotated[int, "The page."]) -> str:
 
 def ask(folder: Path, base_url: str, **settings: object) -> list[int]:
     """Read twelve pages, 24,000 characters each; return the lengths of the prompts."""
-    rounds = {"lead_agent": {"max_iterations": 20}}
+    rounds = {"lead_agent": {"max_tool_rounds": 20}}
     options = {"base_url": base_url, "api_key": "k", "graph_config": rounds, "interactive": False}
     wb = af.Workbench(data_dir=folder, **options, **settings)  # type: ignore[arg-type]
     wb.tool(read_page)

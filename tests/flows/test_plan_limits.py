@@ -74,7 +74,7 @@ async def test_limit_of_plans_ends_in_an_answer(open_engine: OpenEngine) -> None
     assert [version.steps[0].title for version in await plans_of(engine, result)] == ["One"] * 3 + ["Two"] * 3
 
 
-ONE_ROUND = {"graph_config": {"executor": {"max_iterations": 1}}}
+ONE_ROUND = {"graph_config": {"executor": {"max_tool_rounds": 1}}}
 
 
 async def test_step_may_succeed_in_its_last_round(open_engine: OpenEngine) -> None:

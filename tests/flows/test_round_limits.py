@@ -24,7 +24,7 @@ async def test_high_round_limit_ends_in_an_answer(open_engine: OpenEngine) -> No
     """An agent that always calls tools uses all of its many rounds and then answers."""
     engine = await open_engine(
         lambda _request: "Still looking." + call("look"),
-        settings={"graph_config": {"lead_agent": {"max_iterations": MANY}}},
+        settings={"graph_config": {"lead_agent": {"max_tool_rounds": MANY}}},
     )
     engine.register_tool(look)
     result = await engine.controller.execute("Go on for ever.")

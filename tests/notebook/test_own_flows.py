@@ -24,7 +24,7 @@ TRANSLATE = FlowSpec(
     "translate",
     job_loop,
     (FlowAgent(TRANSLATOR, tools=(look_up_term,)),),
-    depths={"quick": {"translator": {"max_iterations": 1}}, "deep": {}},
+    depths={"quick": {"translator": {"max_tool_rounds": 1}}, "deep": {}},
 )
 TURNS = (call("look_up_term", term="branch"), "der Zweig")
 
@@ -43,7 +43,7 @@ def test_own_flow_can_be_asked_and_configured(workbench: Any) -> None:
     wb = workbench((*TURNS, *TURNS), flows=[TRANSLATE], graph_config={"translator": {"temperature": 0.1}})
     assert wb.flows == ("research", "plan", "compose", "translate")
     assert wb.tool_calls_df(translated(wb))["success"].tolist() == [True]
-    assert wb.graph_config.translator.max_iterations == 2
+    assert wb.graph_config.translator.max_tool_rounds == 2
     assert wb.graph_config.translator.temperature == 0.1
     quick = wb.ask("the branch", flow="translate", depth="quick").wait(10)
     assert quick.manifest["agents"]["translator"]["tools"] == ["look_up_term"]

@@ -34,7 +34,7 @@ def test_every_run_ends_within_its_rounds(
             model=MODEL,
             data_dir=tmp_path / "data",
             prompts=tmp_path / "prompts",
-            graph_config={"lead_agent": {"tools": ["web_search"], "max_iterations": ROUNDS}},
+            graph_config={"lead_agent": {"tools": ["web_search"], "max_tool_rounds": ROUNDS}},
             approvals="approve",
             interactive=False,
             temperature=0,

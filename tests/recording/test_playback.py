@@ -244,7 +244,7 @@ def test_prompts_of_a_long_run_share_their_parts(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> Any:
         return call("look", word="x" * step_of(request)) if step_of(request) < n_turns - 1 else "Done."
 
-    model, limits = ScriptedModel(script), {"lead_agent": {"max_iterations": n_turns}}
+    model, limits = ScriptedModel(script), {"lead_agent": {"max_tool_rounds": n_turns}}
     with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=model, setup=with_look, graph_config=limits) as wb:
         assert wb.ask("What?").wait(WAIT_S).response == "Done."
     cassette = Cassette.open(tmp_path / "c.jsonl")

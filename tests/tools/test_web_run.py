@@ -70,7 +70,7 @@ def two_hosts() -> Iterator[tuple[WebServer, WebServer]]:
 
 def fetching(folder: Path, model: ScriptedModel, servers: tuple[WebServer, WebServer], **options: Any) -> af.Workbench:
     hosts = ",".join(server.host for server in servers)
-    rounds = {"crawl_agent": {"max_iterations": 5}}
+    rounds = {"crawl_agent": {"max_tool_rounds": 5}}
     return af.Workbench(
         model=model, data_dir=folder, allowed_hosts=hosts, graph_config=rounds, interactive=False, **options
     )

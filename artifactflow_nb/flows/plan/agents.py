@@ -39,7 +39,7 @@ class ApprovalNode(ConfigNode):
 class ExecutorNode(ModelNode):
     """The agent that carries out a step; `max_steps` counts each attempt at a step of a plan."""
 
-    max_iterations: PositiveInteger = 30
+    max_tool_rounds: PositiveInteger = 30
     max_steps: PositiveInteger = 8
     tools: ToolNames = ("core", "mcp")
 

@@ -336,7 +336,7 @@ PLAN_FLOW = FlowSpec(
     check_edit=refusal_reason,
     abort=abort_plans,
     depths={
-        "quick": {"executor": {"max_steps": 3, "max_iterations": 10}},
+        "quick": {"executor": {"max_steps": 3, "max_tool_rounds": 10}},
         "deep": {"executor": {"max_steps": 16}, "replanner": {"skip_on_success": False, "max_revisions": 6}},
     },
     cites_sources=True,

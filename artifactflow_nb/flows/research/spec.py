@@ -103,11 +103,11 @@ class ExtendableGraph:
 
 
 _DEPTHS: dict[Depth, dict[str, dict[str, int]]] = {
-    "quick": {"lead_agent": {"max_iterations": 4}, "search_agent": {"max_iterations": 2}},
+    "quick": {"lead_agent": {"max_tool_rounds": 4}, "search_agent": {"max_tool_rounds": 2}},
     "deep": {
-        "lead_agent": {"max_iterations": 15},
-        "search_agent": {"max_iterations": 6},
-        "crawl_agent": {"max_iterations": 4},
+        "lead_agent": {"max_tool_rounds": 15},
+        "search_agent": {"max_tool_rounds": 6},
+        "crawl_agent": {"max_tool_rounds": 4},
     },
 }
 

@@ -106,11 +106,11 @@ def test_ordinary_values_are_read() -> None:
 def test_dates_and_nan_are_rejected_by_the_configuration(tmp_path: Path) -> None:
     """The error has the expected type."""
     path = tmp_path / "my.yaml"
-    path.write_text("agent: {temperature: .nan, max_iterations: 2026-01-01}\n")
+    path.write_text("agent: {temperature: .nan, max_tool_rounds: 2026-01-01}\n")
     with pytest.raises(UsageError) as refused:
         load_graph_config(path)
     assert "agent.temperature is nan; it must be a number from 0 to 2" in str(refused.value)
-    assert "agent.max_iterations is '2026-01-01'; it must be a whole number from 1" in str(refused.value)
+    assert "agent.max_tool_rounds is '2026-01-01'; it must be a whole number from 1" in str(refused.value)
 
 
 def test_error_about_a_large_value_is_short(tmp_path: Path) -> None:
