@@ -1,7 +1,7 @@
 """Approval requests, decisions and policies.
 
-A policy is applied to each request first: `ask` forwards it to a person, `approve` and `deny` decide at once. The
-`Decision` is the same value whether a button, code or a policy made it.
+A policy is applied to each request first: `ask` forwards the request to a person, `approve` and `deny` decide
+at once. The `Decision` is the same value whether a button, code or a policy made the decision.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ CHOICES = ("approved", "edited", "denied", "instructed")
 """The possible choices of a decision; see `Decision.choice`."""
 
 DENIED_ERRORS = frozenset({"PermissionDenied", "Instructed"})
-"""Error types of tool calls that were denied, or answered instead."""
+"""Error types of tool calls that a person denied, or answered with an instruction instead."""
 
 BUDGET_KIND = "budget"
 """Request kind and tool name of a request to exceed a run's budget."""
 
 QUESTION_KIND = "question"
-"""Request kind of a question to the person; it is answered or denied, never approved."""
+"""Request kind of a question to the person; a question is answered or denied, never approved."""
 
 RequestKind = Literal["tool", "plan", "edit", "budget", "question"]
 
@@ -51,11 +51,11 @@ class ApprovalRequest(CardMixin):
         title: The question in one line.
         preview: Content that would be written or sent, in Markdown; empty if the parameters suffice.
         message: Reason for the request; empty if the tool's permission level suffices.
-        tool_call_id: The waiting call; empty if there is none.
-        about: Identity of the subject if it is not a call.
-        allowed: The possible choices, some of `CHOICES`; empty for all of them.
-        hosts: The hosts that the call reads from. A decision on them covers all calls of the tool in the run that read
-            from no other hosts, and with a wider scope those of the conversation, or of the whole store.
+        tool_call_id: The waiting call, or an empty string.
+        about: Identity of a subject that is not a call.
+        allowed: The possible choices, some of `CHOICES`; empty if all are possible.
+        hosts: The hosts that the call reads from. A decision about hosts covers all calls of the tool that read
+            from no other hosts: calls of the run, or with a wider scope of the conversation or of the whole store.
     """
 
     id: str
@@ -85,7 +85,7 @@ class ApprovalRequest(CardMixin):
     def covers(self, other: "ApprovalRequest", decision: "Decision") -> bool:
         """Return whether the decision on this request also decides another open request of the same tool.
 
-        An approval covers requests about the same hosts or fewer, a denial those about any of them.
+        An approval covers requests about the same hosts or fewer, a denial covers requests about any of the hosts.
         """
         if not self.hosts or not other.hosts:
             return decision.scope != "once" and self.hosts == other.hosts
@@ -137,7 +137,7 @@ STEP_COLUMNS = ("step", "description", "tools")
 
 
 def proposed_steps(kind: str, params: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
-    """List the steps of a plan request as rows of `STEP_COLUMNS`; empty for other kinds.
+    """List the steps of a plan request as rows of `STEP_COLUMNS`; requests of other kinds have no steps.
 
     The parameters come from a model, so steps may be plain values instead of objects.
     """
@@ -152,7 +152,7 @@ def proposed_steps(kind: str, params: Mapping[str, Any]) -> tuple[tuple[str, str
 
 
 def plan_note(preview: str) -> str:
-    """Return the note below the steps in a plan's preview; may be empty."""
+    """Return the note below the steps in a plan's preview, or an empty string."""
     return preview.partition("\n\n")[2]
 
 
@@ -166,7 +166,7 @@ class Decision:
         decided_by: `user`, `policy`, or `reviewer` for a model; on a server `http:` and the name of the user.
         params: Edited parameters of the call; None to run it unchanged.
         scope: Calls of this tool that the decision covers: `once`, or all later calls of the `run` or `conversation`;
-            for a request about hosts those to these hosts, where `once` is the same as `run`, and `always` is possible.
+            for a request about hosts, calls to the same hosts, where `once` means `run`, and `always` is possible.
         replaces_call: Whether the instruction replaces the call, which neither runs nor counts as denied.
         by_code: Whether code decided, e.g. `run.approve()` in a cell, and not a click in a panel.
     """
@@ -219,8 +219,8 @@ class ApprovalPolicy:
     """Rule that decides requests before a person sees them.
 
     Attributes:
-        rule: A verdict for all calls that need approval; or a verdict per tool, which also makes approval mandatory for
-            tools that do not need it; or a function from the request to a verdict, or an `Approver`.
+        rule: A verdict for all calls that need approval; or a verdict per tool name, which makes approval
+            mandatory for every named tool; or a function from the request to a verdict, or an `Approver`.
         fallback: Verdict if the rule says `ask`: `ask` for a person, `approve` or `deny` for unattended runs
             (setting `AF_APPROVALS`).
     """
@@ -244,9 +244,9 @@ class ApprovalPolicy:
         function = self.rule if callable(self.rule) else getattr(self.rule, "decide", None)
         if not callable(function) or inspect.iscoroutinefunction(function):
             raise UsageError(
-                f"approvals is {brief(self.rule)}; it must be 'ask', 'approve' or 'deny', a mapping from tool names to "
-                "these, a plain function that returns one of them for a request, or an object with such a method "
-                "`decide`."
+                f"approvals is {brief(self.rule)}; it must be a verdict ('ask', 'approve' or 'deny'), a mapping "
+                "from tool names to verdicts, a plain function that returns a verdict for a request, or an object "
+                "whose method `decide` returns a verdict."
             )
         object.__setattr__(self, "_function", function)
 
@@ -254,14 +254,14 @@ class ApprovalPolicy:
         """Return whether calls of this tool go through the policy at all."""
         return needs_confirmation or self._by_tool.get(tool, "approve") != "approve"
 
-    def check_tools(self, known: Iterable[str]) -> None:
-        """Raise `UsageError` for a rule about an unknown tool, which would otherwise silently never apply."""
-        names = [*known, BUDGET_KIND]
+    def check_tools(self, tools: Iterable[str]) -> None:
+        """Raise `UsageError` for a rule about an unknown tool, because such a rule would silently never apply."""
+        names = [*tools, BUDGET_KIND]
         if unknown := [name for name in self._by_tool if name not in names]:
             raise UsageError(f"approvals names an unknown tool {brief(unknown[0])}. Known: {', '.join(names)}.")
 
     async def forbids(self, request: ApprovalRequest) -> bool:
-        """Return whether the rule itself denies the request; this overrides an earlier approval for the whole run."""
+        """Return whether the rule denies the request; this denial overrides an earlier approval for the whole run."""
         if isinstance(self.rule, str):
             return self.rule == "deny"
         if isinstance(self.rule, Mapping):
@@ -269,11 +269,11 @@ class ApprovalPolicy:
         return await self._call_function(request) == "deny"
 
     async def decide(self, request: ApprovalRequest) -> Verdict:
-        """Return the verdict on this request; a rule function runs in a thread, since it may block.
+        """Return the verdict on this request; a rule function may block, and therefore runs in a thread.
 
         A blanket `approve` covers tool calls but never exceeding a budget, which needs a person, a function or an
         explicit rule named `budget`; with any blanket verdict a budget request is denied. No rule can answer a
-        question: any verdict but `ask` leaves it open.
+        question: any verdict but `ask` leaves the question open.
         """
         blanket: Verdict = "ask"
         if isinstance(self.rule, str):
@@ -298,7 +298,7 @@ class ApprovalPolicy:
 
 
 def _check_verdict(source: str, verdict: str) -> Verdict:
-    for known in VERDICTS if isinstance(verdict, str) else ():
-        if verdict == known:
-            return known
+    for allowed in VERDICTS if isinstance(verdict, str) else ():
+        if verdict == allowed:
+            return allowed
     raise UsageError(f"{source} is {brief(verdict)}; it must be one of 'ask', 'approve', 'deny'.")

@@ -55,10 +55,10 @@ class Price(_Checked):
 
 
 def cost_usd(prices: Mapping[str, Price], models: Iterable[str | None], usage: Usage | None) -> float | None:
-    """Return the cost of a call in US dollars: what the endpoint reports, or by the first of `models` with a price.
+    """Return the cost of a call in US dollars: the reported cost, or the cost by the first price of `models`.
 
     Returns:
-        None if nothing is reported and no model has a price.
+        None if no cost is reported and no model has a price.
     """
     if usage is not None and usage.reported_usd is not None:
         return usage.reported_usd
@@ -97,9 +97,9 @@ class BudgetUsage(BaseModel):
 class Budget(_Checked):
     """Limits of one run, checked before each of its model calls.
 
-    A started call is never aborted, so the last call, and calls of parallel agents, may exceed a limit. The usage of
-    subruns is added before the next call of the agent that started them; each subrun may spend the budget that
-    remained when it was requested.
+    A started call is never aborted, so the last call, and calls of parallel agents, may exceed a limit. The usage of a
+    subrun is added before the next call of the agent that started the subrun; a subrun may spend the budget that
+    remained when the agent requested the subrun.
 
     Attributes:
         tokens: Maximum input and output tokens of all model calls; None for no limit (here and below).
@@ -135,7 +135,7 @@ class Budget(_Checked):
         return {name: limit for name, limit in self.limits.items() if getattr(spent, name) >= limit}
 
     def extended(self, spent: BudgetUsage, by: "Budget", discarded: BudgetUsage | None = None) -> "Budget":
-        """Raise each limit that is reached by the amount of another budget.
+        """Raise each reached limit by the amount of another budget.
 
         Args:
             spent: Usage so far.
@@ -165,9 +165,9 @@ class Budget(_Checked):
 
 
 def _problems(kind: type[BaseModel], values: object, error: ValidationError) -> str:
-    known = ", ".join(kind.model_fields)
+    names = ", ".join(kind.model_fields)
     problems = "; ".join(
-        f"{'.'.join(map(str, detail['loc'])):.80} is not one of {known}"
+        f"{'.'.join(map(str, detail['loc'])):.80} is not one of {names}"
         if detail["type"] == "extra_forbidden"
         else f"{'.'.join(map(str, detail['loc'])) or 'it':.80}: {detail['msg'].lower()}"
         for detail in error.errors(include_url=False, include_input=False)[:MAX_LISTED_LINES]

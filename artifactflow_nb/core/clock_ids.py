@@ -29,7 +29,7 @@ class Ids(Protocol):
 
 
 def derived_id(prefix: str, *place: str | int) -> str:
-    """Derive an id from a parent's id and a position in it; equal arguments give equal ids.
+    """Derive an id from a parent's id and a position in the parent; equal arguments give equal ids.
 
     A run that is resumed or verified therefore has the same ids again.
     """
@@ -79,8 +79,8 @@ class CallTimes:
     """Times of a call by `RunClock.monotonic`, for a call that is reported later than it happens.
 
     Attributes:
-        first_piece: When the first piece of its reply arrived; None before that.
-        ended: When it ended; None before that.
+        first_piece: Time when the first piece of the reply arrived, or None.
+        ended: Time when the call ended, or None.
     """
 
     started: float
@@ -134,7 +134,7 @@ class RunClock:
         return Span(whole_ms(now - timedelta(seconds=elapsed - started)), started)
 
     def stop(self, span: Span, times: CallTimes | None = None) -> tuple[datetime, float]:
-        """Return the end of a call (now, unless `times` has one) and its duration in milliseconds."""
+        """Return the end of a call (the end in `times`, or now) and its duration in milliseconds."""
         now, elapsed = self.now(), self._clock.monotonic()
         ended = elapsed if times is None or times.ended is None else times.ended
         at = max(whole_ms(now - timedelta(seconds=elapsed - ended)), span.at)

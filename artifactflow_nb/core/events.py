@@ -36,8 +36,8 @@ class StreamEventType(StrEnum):
     """conversation_id, message_id, thread_id, flow, question"""
     COMPLETE = "complete"
     """success, response, execution_metrics, interrupted; optionally notices (about the answer) and outcome (of the
-    question); if interrupted, also pending (request ids) and gates (the ids that each one waits for), and the event is
-    not terminal"""
+    question); if interrupted, also pending (request ids) and gates (lists of request ids; the run continues once all
+    requests of a list are decided), and the event is not terminal"""
     ERROR = "error"
     """error_type, message"""
     CANCELLED = "cancelled"
@@ -49,8 +49,8 @@ class StreamEventType(StrEnum):
     """job_id, call_id, kind (answer | reasoning | call), delta, tool_protocol; a call is XML or, if native, JSON"""
     LLM_COMPLETE = "llm_complete"
     """job_id, call_id, step, model, text, reasoning, finish_reason, duration_ms, ttft_ms, token_usage; optionally
-    ignored_calls (names of tools that the agent called although it had to answer) and notice (what is different from
-    now on)"""
+    ignored_calls (names of tools that the agent called although it had to answer) and notice (a sentence about a change
+    that lasts from now on)"""
     AGENT_COMPLETE = "agent_complete"
     """job_id, step, content, routing, token_usage"""
 
@@ -73,7 +73,7 @@ class StreamEventType(StrEnum):
     """job_id, tool_call_id (the call that created the plan, here and below), plan_id, title, steps (each with id,
     title, description, status)"""
     PLAN_UPDATED = "plan_updated"
-    """job_id, tool_call_id, plan_id, reason, steps (those whose status changed without execution, or because the run
+    """job_id, tool_call_id, plan_id, reason, steps (with a status that changed without execution, or because the run
     ended)"""
     PLAN_REVISED = "plan_revised"
     """job_id, tool_call_id, plan_id, reason, steps"""
@@ -97,7 +97,7 @@ _NUMBER_SUFFIXES = ("_ms", "_usd", "_tokens")
 
 
 def payload_problem(data: Mapping[str, Any]) -> str | None:
-    """Return the first field of an imported payload that views and plots cannot read; None if there is none."""
+    """Describe the first field of an imported payload that views and plots cannot read, or return None."""
     for name, value in data.items():
         expected = int | float if name.endswith(_NUMBER_SUFFIXES) else _FIELD_TYPES.get(name, object)
         is_wrong_bool = isinstance(value, bool) and expected in {int, int | float}
@@ -159,7 +159,7 @@ class StreamEvent:
 
     @property
     def content(self) -> str:
-        """For a chunk, the text of its kind up to and including this chunk; empty for other types."""
+        """The text of a chunk's kind up to and including the chunk; empty for other types."""
         return self._text.prefix(self._n_parts) if self._text else ""
 
     @property

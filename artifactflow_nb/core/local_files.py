@@ -37,7 +37,7 @@ _KINDS = (
 def absolute_path(path: AnyPath) -> Path:
     """Return the absolute path of a path that a person passes, so that `os.chdir` changes no path that is used later.
 
-    Errors: `UsageError` for an unknown user after `~`, what is no path, and if the working directory was deleted.
+    Errors: `UsageError` for an unknown user after `~`, for an invalid path, and for a deleted working directory.
     """
     try:
         absolute = Path(path).expanduser().absolute()
@@ -51,11 +51,11 @@ def absolute_path(path: AnyPath) -> Path:
 
 
 def shown_path(path: AnyPath) -> str:
-    """Return a path as outputs and errors show it: relative to the working directory unless that form is longer.
+    """Return a path as outputs and errors show it: relative to the working directory if the relative form is shorter.
 
     A saved notebook then has the same outputs on every machine.
     """
-    with suppress(OSError, ValueError):  # the working directory was deleted; another drive of Windows
+    with suppress(OSError, ValueError):  # the working directory is deleted, or on another drive of Windows
         return min(os.path.relpath(path), str(path), key=len)
     return str(path)
 
@@ -63,7 +63,7 @@ def shown_path(path: AnyPath) -> str:
 def open_regular(path: AnyPath) -> BinaryIO:
     """Open a regular file for reading; `OSError` for anything else, and for characters that are invalid in a path."""
     try:
-        check_regular(path, Path(path).stat())  # before opening, which alone may trigger a device
+        check_regular(path, Path(path).stat())  # checked before, because opening alone may trigger a device
         handle = os.open(path, _FLAGS)
     except ValueError as error:
         raise OSError(errno.EINVAL, f"a path cannot contain these characters ({_codec_problem(error)})") from error
@@ -76,7 +76,7 @@ def open_regular(path: AnyPath) -> BinaryIO:
 
 
 def check_regular(path: AnyPath, status: os.stat_result) -> None:
-    """Raise an `OSError` that names the file type, unless it is a regular file."""
+    """Raise an `OSError` that names the file type, unless the file is regular."""
     if not stat.S_ISREG(status.st_mode):
         kind = next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "something else")
         raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
@@ -93,8 +93,8 @@ def read_text(path: AnyPath, subject: str) -> str:
 
     `subject` begins error messages, e.g. `The template`.
 
-    Errors: `UsageError` with the path if the file cannot be read or is not UTF-8. It never quotes the content, which
-    may be a secret that was passed by mistake.
+    Errors: `UsageError` with the path if the file cannot be read or is not UTF-8. The error never quotes the content,
+    which may be a secret that was passed by mistake.
     """
     try:
         text = read_bytes(path).decode()
@@ -121,7 +121,7 @@ def _codec_problem(error: ValueError) -> str:
 
 
 MAX_PARTS = 1_000_000
-"""Most strings, brackets and commas of a text; the largest recorded runs have a fraction of that."""
+"""Maximum number of strings, brackets and commas in a text; the largest recorded runs have far fewer."""
 
 _MAX_DEPTH = 100
 _PART = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
@@ -140,7 +140,7 @@ def loads(text: bytes | memoryview | str) -> Any:
 
 
 def loads_shallow(text: bytes) -> Any:
-    """Parse a JSON text like `loads`; `ValueError` also if it is nested too deeply for recursive functions."""
+    """Parse a JSON text like `loads`; `ValueError` also if the value is nested too deeply for recursive functions."""
     value = loads(text)
     # A text with few brackets, like nearly all, cannot be nested deeply.
     if text.count(b"[") + text.count(b"{") > _MAX_DEPTH and not is_shallow(value):
@@ -149,15 +149,15 @@ def loads_shallow(text: bytes) -> Any:
 
 
 def is_shallow(value: Any) -> bool:
-    """Whether recursive functions can process a value without reaching Python's recursion limit."""
+    """Return whether recursive functions can process a value without reaching Python's recursion limit."""
     return not is_deeper(value, _MAX_DEPTH)
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Whether a value consists of more than this number of levels of containers, or contains itself."""
+    """Return whether a value consists of more than this number of levels of containers, or contains itself."""
     containers = [value] if isinstance(value, CONTAINERS) else []
     for _ in range(levels):
-        # By id, so that shared containers do not multiply from level to level.
+        # The containers are kept by id, so that shared containers do not multiply from level to level.
         inner = {
             id(item): item
             for outer in containers
@@ -171,6 +171,6 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 
 def read_at_most(path: Path, n_bytes: int) -> bytes:
-    """Read at most `n_bytes` and one more byte of a regular file, so that the caller sees that it is longer."""
+    """Read a regular file up to one byte more than `n_bytes`, so that the caller can recognise a longer file."""
     with open_regular(path) as file:
         return file.read(min(os.fstat(file.fileno()).st_size, n_bytes) + 1)

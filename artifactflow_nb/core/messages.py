@@ -9,23 +9,23 @@ from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
 DeltaKind = Literal["answer", "reasoning", "call"]
-"""What a piece of a streamed reply belongs to: the answer, the reasoning, or the arguments of a native call."""
+"""Part of a streamed reply to which a piece belongs: the answer, the reasoning, or the arguments of a native call."""
 
 ToolProtocol = Literal["xml", "native"]
 """How a model calls tools: as XML in the reply text, or in the API's own tool-call fields."""
 
 ToolProtocolChoice = Literal["auto", "xml", "native"]
-"""A tool protocol, or `auto`: that of the model, and calls in the text where an endpoint refuses or ignores tools."""
+"""A tool protocol, or `auto`: the model's protocol, but XML where an endpoint refuses or ignores tools."""
 
 COMPUTED_PROVIDER = "artifactflow"
-"""Provider of agents that compute their replies without a language model; lists of models leave them out."""
+"""Provider of agents that compute their replies without a language model; lists of models leave this provider out."""
 
 OFFLINE_PROVIDER = "offline"
 OFFLINE_MODEL = "offline-extractive"
 """The model that quotes sources without a language model."""
 
 WITHOUT_LANGUAGE_MODEL = (COMPUTED_PROVIDER, OFFLINE_PROVIDER)
-"""Providers of which views name no tokens."""
+"""Providers for which views show no tokens."""
 
 ERROR_PREFIX = "Error: "
 """Prefix of the result of a failed native call."""
@@ -36,7 +36,7 @@ class ToolCall:
     """A tool call as the model wrote it.
 
     Attributes:
-        name: The tool's name; empty if it could not be parsed.
+        name: The tool's name; empty if no name could be parsed.
         params: Values as written: strings, lists of strings, or (native protocol) JSON.
         error: The parse error, reported to the model; None if the call is valid.
         needs_approval: Whether to ask even if the tool is permitted, because the call may only be an example.
@@ -61,7 +61,7 @@ class Message:
         role: The author; a `tool` message carries results for the preceding assistant message.
         calls: The native calls of an assistant message; one `tool` message per call follows, in the same order. XML
             calls are part of `content` instead, and a single `tool` message carries all their results.
-        provider_fields: Fields of the reply that its model expects to get back; opaque for everybody else.
+        provider_fields: Fields that the model expects back with its reply; opaque to all other code.
     """
 
     role: Role
@@ -119,7 +119,7 @@ class Usage:
         input_tokens: Prompt tokens, including cached ones.
         output_tokens: Reply tokens, including reasoning.
         estimated: Whether the counts were estimated from characters because the endpoint reported none.
-        reported_usd: What the call cost, in US dollars, according to the endpoint.
+        reported_usd: Cost of the call in US dollars, as reported by the endpoint.
     """
 
     input_tokens: int

@@ -33,9 +33,9 @@ class ModelCall:
         messages: The prompt, starting with the system message.
         tools: Names of the tools offered to the model.
         temperature: Sampling temperature; None for the endpoint's default.
-        at: Time when the call was due, timezone-aware, in UTC; it starts after all `before_model` hooks.
-        caller_id: The tool call that delegated the job or created its plan. For `main` of a subrun the call in the
-            parent run, otherwise empty.
+        at: Time when the call was due, timezone-aware, in UTC; the call starts after all `before_model` hooks.
+        caller_id: The tool call that delegated the job or created the plan of the job. For `main` of a
+            subrun, the call in the parent run; for any other `main`, an empty string.
     """
 
     run_id: str
@@ -71,13 +71,13 @@ class ModelOutcome:
 
     Attributes:
         content: Text of the reply, including calls written as XML.
-        reasoning: Reasoning text; empty if the endpoint returned none.
+        reasoning: Reasoning text, or an empty string.
         calls: Tool calls in order.
         usage: Token counts.
         finish_reason: The endpoint's finish reason.
         model: The model's name as reported by the endpoint.
         duration_ms: Duration of the call.
-        ttft_ms: Time to the first token in milliseconds; None if there was none.
+        ttft_ms: Time to the first token in milliseconds, or None.
         cost_usd: Cost in US dollars; None if unknown.
     """
 
@@ -106,9 +106,9 @@ class ToolInvocation:
         tool_call_id: Id of the call, as in `wb.tool_calls_df()`.
         tool: Name of the tool.
         params: Parameters as the model wrote them or a person edited them.
-        at: Time when the call was due, timezone-aware, in UTC; it starts after all `before_tool` hooks.
-        caller_id: The tool call that delegated the job or created its plan. For `main` of a subrun the call in the
-            parent run, otherwise empty.
+        at: Time when the call was due, timezone-aware, in UTC; the call starts after all `before_tool` hooks.
+        caller_id: The tool call that delegated the job or created the plan of the job. For `main` of a
+            subrun, the call in the parent run; for any other `main`, an empty string.
     """
 
     run_id: str
@@ -151,7 +151,7 @@ class CallError:
         message: Error message.
         duration_ms: Duration of the call; None for a cancelled tool call.
         partial: Answer text received before the failure.
-        retry_delay_s: Seconds until the automatic retry of a model call; None if there is none.
+        retry_delay_s: Seconds until the automatic retry of a model call, or None.
         metadata: Metadata of the tool's result; small JSON.
     """
 
@@ -172,14 +172,14 @@ HOOKS = ("before_model", "after_model", "on_model_error", "before_tool", "after_
 class Middleware:
     """Base class for observers of model calls and tool calls; override the hooks you need.
 
-    A hook may be a plain function or `async`. Its job waits for it: `before_model` returns before the request is sent,
-    `after_model` before the agent continues. Other jobs, other runs and the notebook do not wait. Plain functions run
-    in a thread, and hooks of parallel calls may run concurrently. An `async` hook runs on the engine's event loop and
-    must not block it. An exception or timeout in a hook is published as a `middleware_error` event, and the run
+    A hook may be a plain function or `async`. The job waits for the hook: `before_model` returns before the request is
+    sent, `after_model` before the agent continues. Other jobs, other runs and the notebook do not wait. Plain functions
+    run in a thread, and hooks of parallel calls may run concurrently. An `async` hook runs on the engine's event loop
+    and must not block it. An exception or timeout in a hook is published as a `middleware_error` event, and the run
     continues.
 
-    A run that is resumed after its process died reports the outcome of a call that had started before, without its
-    `before_` hook.
+    If a process dies during a call, the resumed run reports the outcome of the call without calling the `before_` hook
+    again.
 
     Attributes:
         timeout_s: Maximum time to wait for a hook, in seconds.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from artifactflow_nb.core.messages import DeltaKind
 
 MAX_PIECES = 1_000_000
-"""Most pieces of one call. Twelve characters of a damaged file can describe more pieces than fit into memory."""
+"""Maximum number of pieces of a call. A few characters of a damaged file can stand for more than fit into memory."""
 
 _KINDS: tuple[DeltaKind, ...] = ("answer", "reasoning", "call")
 _MS = timedelta(milliseconds=1)
@@ -24,7 +24,7 @@ class Piece(NamedTuple):
 
     Attributes:
         kind: `answer`, `reasoning` or `call`.
-        tool: The tool of a native call, if it was known yet; otherwise empty.
+        tool: The tool of a native call; empty while the tool is unknown, and for other pieces.
         at: Time of arrival, in whole milliseconds.
     """
 
@@ -40,28 +40,28 @@ PieceTuple = tuple[DeltaKind, str, str, datetime, int]
 
 
 def pack(pieces: Sequence[PieceTuple], started_at: datetime, texts: Mapping[str, str]) -> dict[str, Any] | None:
-    """Pack pieces as JSON; None if there are none.
+    """Pack pieces as JSON, or return None for no pieces.
 
     Args:
         pieces: The pieces in order of arrival.
         started_at: Start of the call.
-        texts: The texts of the reply by kind. The text of the pieces is stored, under `said`, only if it differs. In
+        texts: The texts of the reply by kind. The text of the pieces is stored as `said` only if it differs from them.
             the text protocol, `answer` is the whole reply: the pieces of kind `answer`, then those of kind `call`.
     """
     if not pieces:
         return None
-    all_kinds, tools, parts, times, numbers = zip(*pieces, strict=True)
+    all_kinds, tools, piece_texts, times, numbers = zip(*pieces, strict=True)
     kinds, joined, end = [], dict.fromkeys(_KINDS, ""), 0
     for (kind, tool), group in groupby(zip(all_kinds, tools, strict=True)):
         start, end = end, end + len(list(group))
         kinds.append([kind, tool, end - start])
-        joined[kind] += "".join(parts[start:end])
+        joined[kind] += "".join(piece_texts[start:end])
     # Many pieces arrive in the same millisecond: the offset is computed once for each time.
     groups = ((((time - started_at) // _MS), list(same)) for time, same in groupby(times))
     offsets = chain.from_iterable(repeat(ms, len(same)) for ms, same in groups)
     packed = {
         "kinds": kinds,
-        "chars": _encode(map(len, parts)),
+        "chars": _encode(map(len, piece_texts)),
         "ms": _encode(after - before for before, after in pairwise(chain([0], offsets))),
         "seq": _encode(after - before for before, after in pairwise(chain([0], numbers))),
     }
@@ -72,7 +72,7 @@ def pack(pieces: Sequence[PieceTuple], started_at: datetime, texts: Mapping[str,
 
 
 def unpack(packed: Mapping[str, Any] | None, started_at: datetime, texts: Mapping[str, str]) -> list[Piece]:
-    """Unpack the value of `pack`; the other arguments are the same.
+    """Unpack the value of `pack`, given the same `started_at` and `texts`.
 
     Errors: `ValueError` if the lists do not match each other or the texts, or stand for more than `MAX_PIECES`.
     """
@@ -82,7 +82,7 @@ def unpack(packed: Mapping[str, Any] | None, started_at: datetime, texts: Mappin
     if sum(max(times, 0) for _, _, times in packed["kinds"]) > MAX_PIECES:
         raise ValueError(f"it lists more than {MAX_PIECES:,} pieces of a text")
     kinds = list(chain.from_iterable(repeat((kind, tool), times) for kind, tool, times in packed["kinds"]))
-    lengths = list(islice(_decode(packed["chars"]), len(kinds) + 1))  # one more than allowed, for zip to refuse
+    lengths = list(islice(_decode(packed["chars"]), len(kinds) + 1))  # with a length too many, `zip` raises
     offsets, numbers = accumulate(_decode(packed["ms"])), accumulate(_decode(packed["seq"]))
     if "call" not in packed.get("said", {}) and "answer" in all_texts:
         n_prose = sum(chars for (kind, _), chars in zip(kinds, lengths, strict=True) if kind == "answer")

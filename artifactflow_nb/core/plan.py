@@ -33,8 +33,8 @@ PLAN_CREATE_TOOL = "plan_create"
 DELEGATING_TOOLS: dict[str, str | None] = {"call_subagent": "agent_name", PLAN_CREATE_TOOL: "title"}
 """Delegating tools by name, each with the parameter that labels the delegated work in a timeline.
 
-None for a tool that the timeline draws like an ordinary tool. Plugins add theirs: metrics, charts and verification read
-stored rows without loading the flows, which takes a second.
+None for a tool that the timeline draws like an ordinary tool. Plugins add their tools here, because metrics, charts and
+verification read stored rows without loading the flows, which takes a second.
 """
 
 MODEL_TEXT_TOOLS: set[str] = set()
@@ -44,7 +44,7 @@ PLAN_DECIDE_TOOL = "plan_decide"
 """Name of the tool that decides after a step how a plan continues."""
 
 REPLANNING_AGENT = "replanner"
-"""Name of the agent of `replan` jobs; events contain the agent of a job, but not its kind."""
+"""Name of the agent of `replan` jobs; events contain the agent of a job, but not the kind of the job."""
 
 JobKind = Literal["execute", "replan", "summarize"]
 ReplanChoice = Literal["continue", "retry", "revise", "finish"]
@@ -62,13 +62,13 @@ def plan_job_id(tool_call_id: str, n: int) -> str:
 
 def progress_text(statuses: Iterable[str]) -> str:
     """Summarise step statuses: `2 of 4 steps, 1 failed, 1 skipped`."""
-    listed = list(statuses)
-    others = [f"{n} {status}" for status in ("failed", "skipped") if (n := listed.count(status))]
-    return ", ".join([f"{listed.count('completed')} of {count(len(listed), 'step')}", *others])
+    all_statuses = list(statuses)
+    others = [f"{n} {status}" for status in ("failed", "skipped") if (n := all_statuses.count(status))]
+    return ", ".join([f"{all_statuses.count('completed')} of {count(len(all_statuses), 'step')}", *others])
 
 
 def plan_label(title: str) -> str:
-    """The title of a plan without a leading `Plan:`, for places that say that it is a plan."""
+    """Return the title of a plan without a leading `Plan:`, for places that already say "plan"."""
     return re.sub(r"^\s*(?:plan|计划)\s*[:：]\s*(?=\S)", "", title, flags=re.IGNORECASE)
 
 
@@ -78,7 +78,7 @@ class PlanStep:
 
     Attributes:
         id: Id, unique in the plan.
-        result: The result, or the reason for a failure or skip; empty until then.
+        result: The result, or the reason for a failure or skip; empty before the step ends.
         tools: Names of the only tools the step may use; empty for all tools of the executor.
     """
 
@@ -99,7 +99,7 @@ class Plan:
     steps: tuple[PlanStep, ...]
 
     def step(self, step_id: str) -> PlanStep:
-        """Return the step with this id, or an untitled one if a person removed it while it was running."""
+        """Return the step with this id, or an untitled step if a person removed the step while it was running."""
         return next((step for step in self.steps if step.id == step_id), PlanStep(step_id, ""))
 
     def steps_with_status(self, *statuses: StepStatus) -> tuple[PlanStep, ...]:
@@ -107,23 +107,23 @@ class Plan:
         return tuple(step for step in self.steps if step.status in statuses)
 
     def with_step(self, step_id: str, status: StepStatus, result: str = "") -> Self:
-        """Copy with the status and result of one step replaced."""
+        """Return a copy with the status and result of one step replaced."""
         changed = (replace(s, status=status, result=result) if s.id == step_id else s for s in self.steps)
         return replace(self, steps=tuple(changed))
 
     def skip_remaining(self, reason: str) -> Self:
-        """Copy with all pending and running steps skipped."""
+        """Return a copy with all pending and running steps skipped."""
         unfinished = ("pending", "running")
         steps = (replace(s, status="skipped", result=reason) if s.status in unfinished else s for s in self.steps)
         return replace(self, steps=tuple(steps))
 
     def abort(self, reason: str) -> Self:
-        """Copy with running steps failed and pending steps skipped."""
+        """Return a copy with running steps failed and pending steps skipped."""
         failed = (replace(s, status="failed", result=reason) if s.status == "running" else s for s in self.steps)
         return replace(self, steps=tuple(failed)).skip_remaining(reason)
 
     def revise(self, steps: Sequence[PlanStep]) -> Self:
-        """Copy with the pending and running steps replaced; finished steps keep their ids."""
+        """Return a copy with the pending and running steps replaced; finished steps keep their ids."""
         done = tuple(step for step in self.steps if step.status not in {"pending", "running"})
         return replace(self, steps=(*done, *assign_step_ids(steps, used_ids={step.id for step in done})))
 
@@ -185,7 +185,7 @@ class Plan:
 
 
 def parse_plan(text: str, content_type: str) -> Plan | None:
-    """Parse a plan artifact; None for other media types, and for a plan that a person edited into invalid JSON."""
+    """Parse a plan artifact, or return None for other media types and for JSON that a person's edit made invalid."""
     if content_type != PLAN_MEDIA_TYPE:
         return None
     try:
@@ -195,7 +195,7 @@ def parse_plan(text: str, content_type: str) -> Plan | None:
 
 
 def plan_checklist(text: str, content_type: str) -> str | None:
-    """Render a plan artifact as Markdown; None if it is not a valid plan."""
+    """Render a plan artifact as Markdown, or return None for an invalid plan."""
     plan = parse_plan(text, content_type)
     return None if plan is None else plan.markdown
 
@@ -207,7 +207,7 @@ _MAX_RESULT_LINES = 12
 def _check_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.80} is not a text")
-    value.encode()  # JSON may contain a lone surrogate, which SQLite cannot store: raises UnicodeEncodeError
+    value.encode()  # JSON may contain a lone surrogate, which SQLite cannot store: `encode` raises UnicodeEncodeError
     return value
 
 
@@ -233,9 +233,9 @@ class PlanJob:
     Attributes:
         n: Number in the plan, from 1.
         kind: `execute` a step, `replan`, or `summarize`.
-        step_id: The executed step; for `replan` the step executed before it; empty for `summarize`.
+        step_id: The executed step; for `replan` the last executed step; empty for `summarize`.
         attempt: Number of the attempt at this step, from 1.
-        outcome: `completed` or `failed` for a step or summary; the choice for a replanner, or `failed` if its run ended
+        outcome: `completed` or `failed` for a step or summary; the choice for a replanner, or `failed` if the run ended
             first; empty while the job is running.
     """
 
@@ -258,9 +258,9 @@ class PlanRules:
         max_retries: Maximum number of retries per failed step.
         max_revisions: Maximum number of revisions per plan.
         max_plans: Maximum number of plans per turn.
-        replanner: Whether to use a replanner; without one a plan ends at the first failed step.
+        replanner: Whether to use a replanner; without a replanner, a plan ends at the first failed step.
         skip_on_success: Whether the replanner runs only after failed steps.
-        summarizer: Whether an agent summarises the plan; without one the calling agent answers from the plan itself.
+        summarizer: Whether an agent summarises the plan; if not, the calling agent answers from the plan itself.
         approval: Whether plans need approval: False, True, or `confirm` for plans that may use a confirm-level tool.
         recursion_limit: Maximum number of jobs for all plans of a turn: steps, replans and summaries.
     """
@@ -295,7 +295,7 @@ class PlanProgress:
     """A plan and its jobs.
 
     Attributes:
-        jobs: Its jobs so far, in order.
+        jobs: Jobs of the plan so far, in order.
         n_before: Number of jobs for earlier plans of the turn.
     """
 
@@ -305,18 +305,18 @@ class PlanProgress:
 
     @property
     def open_job(self) -> PlanJob | None:
-        """The running job; None between two jobs."""
+        """The running job, or None between two jobs."""
         return self.jobs[-1] if self.jobs and not self.jobs[-1].outcome else None
 
     @property
     def last_step(self) -> PlanStep | None:
-        """The step that was executed last; None before the first."""
+        """The step that was executed last, or None."""
         done = [job.step_id for job in self.jobs if job.kind == "execute" and job.outcome]
         return next((step for step in self.plan.steps if done and step.id == done[-1]), None)
 
     @property
     def summary(self) -> PlanJob | None:
-        """The summary job once it has ended, successfully or not; None otherwise."""
+        """The summary job if it has ended, successfully or not, or else None."""
         return next((job for job in self.jobs if job.kind == "summarize" and job.outcome), None)
 
     def n_attempts(self, step_id: str) -> int:
@@ -366,7 +366,7 @@ class PlanProgress:
         return PlanAction("execute", pending[0].id)
 
     def end_reason(self, rules: PlanRules) -> str:
-        """Explain why a finished plan ended early (limit, failed step, decision); empty if it did not."""
+        """Explain why a finished plan ended early (limit, failed step, decision), or return an empty string."""
         jobs = tuple(job for job in self.jobs if job.kind != "summarize")
         return replace(self, jobs=jobs).next_action(rules).reason
 

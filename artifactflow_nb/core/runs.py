@@ -1,6 +1,6 @@
 """Settings of runs, the link from a subrun to the tool call that started it, and the outcome of an answer.
 
-A subrun has its own id, approvals and metrics. The last line of the lead's answer is its outcome::
+A subrun has its own id, approvals and metrics. The last line of the lead's answer states the outcome::
 
     The state's GDP was 2.3 trillion dollars.
     <outcome>partly</outcome>
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
 
 Depth = Literal["quick", "standard", "deep"]
-"""How far a run goes: how many rounds its agents have, and how thorough its prompts ask them to be."""
+"""The effort of a run: the number of rounds of its agents, and the thoroughness that its prompts ask for."""
 
 DEPTHS: tuple[Depth, ...] = get_args(Depth)
 
@@ -30,21 +30,21 @@ CLARIFY_SETTING = "clarify"
 """Run setting that holds `auto` or `always`; absent in runs that ask no question."""
 
 SEARCH_SCOPE_SETTING = "search_scope"
-"""Run setting that holds what `web_search` searches, as a noun phrase."""
+"""Run setting with the name of the searched sources, for the description of `web_search`."""
 
 PARENT_CALL_SETTING = "subrun"
 """Run setting that holds the parent call of a subrun."""
 
 REVIEWER_SETTING = "reviewer"
-"""Run setting that holds the rules of the model that reviews its calls; absent in runs without one."""
+"""Run setting that holds the rules of the model that reviews tool calls; absent in runs without a reviewer."""
 
 GRAPH_SETTING = "graph"
-"""Run setting with the fingerprint of the graph of an `OwnFlow`, which the run executes; no other run has it."""
+"""Run setting with the fingerprint of the graph of an `OwnFlow`, which the run executes; absent in all other runs."""
 
 WORK_SETTING = "compose"
 """Run setting that holds the work of a run without a conversation, such as the blocks to write; absent in a chat.
 
-Its stored name is that of the flow that first had such runs. Stores and recordings contain it.
+The stored name is the name of the first flow with such runs, because stores and recordings contain this name.
 """
 
 
@@ -54,7 +54,7 @@ class ParentCall:
 
     Attributes:
         message_id: The user message that the parent run answers.
-        place: Position of the call in the parent run, e.g. `main/2.1`. Unlike the ids it is stable when a notebook is
+        place: Position of the call in the parent run, e.g. `main/2.1`. Unlike an id, it is stable when a notebook is
             executed again.
     """
 
@@ -78,7 +78,7 @@ class ParentCall:
 
 
 Outcome = Literal["answered", "partly", "not_in_sources"]
-"""Whether the question is answered, in part, or not because the sources do not say."""
+"""Whether the question is answered, partly answered, or unanswered because the sources do not say the answer."""
 
 RUN_OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
@@ -87,7 +87,7 @@ _LINE = re.compile(r"\s*`*\s*<outcome>([^<>]{0,40})(?:</outcome>)?\s*`*\s*$")
 
 
 def split_outcome(text: str) -> tuple[str, Outcome | None]:
-    """Split a text into the part for the person and its outcome; None if it has none, or an unknown one."""
+    """Split a text into the part for the person and the outcome, which is None if it is missing or unknown."""
     line = _LINE.search(text)
     if line is None:
         return text, None
@@ -96,10 +96,10 @@ def split_outcome(text: str) -> tuple[str, Outcome | None]:
 
 
 class OutcomeFilter:
-    """Withholds the outcome from a streamed text, and a tail that may be the beginning of one.
+    """Withholds the outcome from a streamed text, and a tail that may be the beginning of an outcome.
 
     Attributes:
-        is_open: Whether text is withheld. While it is false, a piece without `<` need not be fed.
+        is_open: Whether text is withheld. While `is_open` is false, a piece without `<` need not be fed.
     """
 
     def __init__(self) -> None:
@@ -117,13 +117,13 @@ class OutcomeFilter:
         return text[:cut]
 
     def finish(self) -> str:
-        """Return the withheld text that turned out to be not an outcome; called at the end of the reply."""
+        """Return the withheld text, unless it is an outcome; called at the end of the reply."""
         withheld, self._withheld = self._withheld, ""
         return split_outcome(withheld)[0]
 
 
 def graph_differences(recorded: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
-    """List the differences between two fingerprints; empty if nodes, edges and tools are the same."""
+    """List the differences between two fingerprintsin nodes, edges and tools."""
     if recorded is None or now is None:
         return [] if recorded is now else ["recorded with another kind of flow"]
     differences = []

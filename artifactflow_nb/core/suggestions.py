@@ -1,4 +1,4 @@
-"""Names that do not exist: the error suggests the name that was probably meant."""
+"""Suggestions in errors about names that do not exist: the name that was probably meant."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 def suggestion(name: str, known: Iterable[str], meanings: Mapping[str, str] | None = None) -> str:
-    """Return a sentence with the name, or the code, that was probably meant; empty if no name is similar.
+    """Return a sentence with the name, or the code, that was probably meant, or an empty string.
 
     Args:
         name: The name that does not exist.
@@ -42,12 +42,12 @@ class SuggestsNames:
 
 def suggests_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Let the error for an unknown keyword argument of a function suggest an argument."""
-    known = [name for name in signature(function).parameters if name != "self"]
+    arguments = [name for name in signature(function).parameters if name != "self"]
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name in kwargs.keys() - set(known):
-            hint = suggestion(name, known) or f" It takes {', '.join(known)}."
+        for name in kwargs.keys() - set(arguments):
+            hint = suggestion(name, arguments) or f" It takes {', '.join(arguments)}."
             raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}.{hint}")
         return function(*args, **kwargs)
 

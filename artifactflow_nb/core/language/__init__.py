@@ -1,6 +1,6 @@
 """The language of the interface: `translate`, and labels of tools, agents, parameters and statuses.
 
-English text is the key: `zh.json` has a Chinese text for each English one. A text with two translations has a context,
+English text is the key: `zh.json` has a Chinese text for each English text. A text with two translations has a context,
 which precedes the key: `block|Approve`. Code of an engine runs in the language of the engine (`EngineThread`); in a
 cell, `in_language` chooses the language of an output. Errors are in English, and texts of persons and models are
 displayed as they are.
@@ -22,7 +22,7 @@ EnglishText = str
 """A text that a variable passes to `translate`; the annotation marks literals for the test of the catalogue."""
 
 NAMES: dict[str, dict[str, str]] = json.loads((files(__name__) / "names.json").read_text(encoding="utf-8"))
-"""Names for readers, by kind and by the name in code; other names are displayed as words. Plugins add theirs.
+"""Names for readers, by kind and by the name in code; other names are displayed as words. Plugins add names.
 
 A `sentence` says what will happen after an approval of a tool, an `activity` what an agent does while a tool runs.
 """
@@ -54,20 +54,20 @@ def in_language(language: Language) -> Iterator[None]:
 
 @cache
 def catalogue(language: Language) -> Mapping[str, str]:
-    """Return the texts of a language by the English ones, which need no catalogue."""
+    """Return the texts of a language by their English texts; for English the catalogue is empty."""
     texts: dict[str, str] = {}
     if language != "en":
         texts = json.loads((files(__name__) / f"{language}.json").read_text(encoding="utf-8"))
     return texts
 
 
-def translate(text: EnglishText, /, *, context: str = "", **parts: object) -> str:
+def translate(text: EnglishText, /, *, context: str = "", **values: object) -> str:
     """Return a text in the current language with its placeholders filled in; the result is not escaped.
 
     A text that the catalogue lacks, such as the label of a user's own view, stays English.
     """
     text = catalogue(_language.get()).get(f"{context}|{text}" if context else text, text)
-    return text.format(**parts) if parts else text
+    return text.format(**values) if values else text
 
 
 def translate_list(names: Iterable[str]) -> str:

@@ -52,14 +52,14 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A display name, with the name that code uses as its tooltip, unless that is the same words."""
+    """A display name with the name in code as tooltip, unless both names have the same words."""
 
     text: str
     name: str
 
     @property
     def tooltip(self) -> str:
-        """HTML attribute with the tooltip, after a space; empty without one."""
+        """HTML attribute with the tooltip, after a space, or an empty string."""
         from artifactflow_nb.core.text.markdown import escape
 
         is_same = self.text.casefold() == self.name.replace("_", " ").casefold()
@@ -102,7 +102,7 @@ class CardTable:
 
     @property
     def more_text(self) -> str:
-        """Text for the omitted rows, e.g. `… and 12 more`; empty if there are none."""
+        """Text for the omitted rows, e.g. `… and 12 more`, or an empty string."""
         return f"… and {self.n_more:,} more" if self.n_more else ""
 
     def plain(self) -> str:
@@ -116,10 +116,10 @@ class CardTable:
 
     def html(self) -> str:
         """Render as a scrollable `<table>` element."""
-        head = "".join(f"<th>{cell_html(column)}</th>" for column in self.columns)
+        header = "".join(f"<th>{cell_html(column)}</th>" for column in self.columns)
         body = "".join(f"<tr>{''.join(f'<td>{cell_html(cell)}</td>' for cell in row)}</tr>" for row in self.rows)
         more = f'<p class="af-card-quiet">{self.more_text}</p>' if self.n_more else ""
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        table = f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"
         return f'<div class="af-card-table" tabindex="0">{table}</div>{more}'
 
 
@@ -138,7 +138,7 @@ class Details:
     is_open: bool = False
 
     def plain(self) -> str:
-        """Render an open table as text; empty for closed details and other bodies."""
+        """Render an open table as text; other details have no text."""
         if not (self.is_open and isinstance(self.body, CardTable)):
             return ""
         return f"{escape_invisible(self.summary)}:\n{indent(self.body.plain(), '  ')}"
@@ -182,14 +182,14 @@ class Card:
 
     def plain(self) -> str:
         """Render as text: a heading, a line per row, and the open tables."""
-        head = clip(escape_invisible(f"{self.kind}: {self.title}" if self.title else self.kind), 2 * _PLAIN_COLUMNS)
+        line = clip(escape_invisible(f"{self.kind}: {self.title}" if self.title else self.kind), 2 * _PLAIN_COLUMNS)
         labels = max([_MIN_LABEL_COLUMNS, *(width(label) for label, _ in self._visible_rows)])
         rows = [
             f"  {pad(label, labels)}  {clip(escape_invisible(_text(cell)), 2 * _PLAIN_COLUMNS)}"
             for label, cell in self._visible_rows
         ]
         folds = [fold.plain() for fold in self.folds]
-        return "\n".join([head, *rows, *filter(None, [*folds, self.note])])
+        return "\n".join([line, *rows, *filter(None, [*folds, self.note])])
 
     def html(self) -> str:
         """Render as an HTML element that includes its style rules."""
@@ -223,7 +223,7 @@ class Printer(Protocol):
 
 
 class CardMixin(ABC):
-    """Displays a value as the card from `_card`; inside a container, text output uses its `repr` instead."""
+    """Displays a value as the card from `_card`; inside a container, text output uses the value's `repr` instead."""
 
     __slots__ = ()
 
@@ -303,7 +303,7 @@ T = TypeVar("T")
 
 
 class DisplayList(Sequence[T]):
-    """Immutable sequence that displays as a table, whose columns subclasses define.
+    """Immutable sequence that displays as a table; subclasses define the columns.
 
     A slice is a list of the same class. A list is equal to any other sequence of the same values.
     """
@@ -347,7 +347,7 @@ class DisplayList(Sequence[T]):
             return list(self) == list(other)
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash
+    __hash__ = None  # type: ignore[assignment]  # a display list equals a list, which has no hash
 
     def _lines(self) -> Sequence[str]:
         """Return the text display without the note."""

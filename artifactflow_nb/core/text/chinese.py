@@ -8,7 +8,7 @@ import re
 
 # Kana, Hangul, and Han characters with their repetition marks and the zero used in years.
 CJK = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
-UNSPACED = rf"{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # with Thai, Lao, Burmese and Khmer
+UNSPACED = rf"{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # `CJK` with Thai, Lao, Burmese and Khmer
 CJK_RUN = re.compile(rf"[{CJK}]+")
 LINE_WRAP = re.compile(rf"(?<=[{CJK}])[ \t]*\n[ \t]*(?=[{CJK}])")  # a wrapped line of a text without spaces
 
@@ -24,7 +24,7 @@ _SIMPLIFIED = frozenset(
 )
 _KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
 
-# Content words that contain the character of a function word, at which a run would otherwise be split.
+# Content words that contain the character of a function word, and are not split there.
 _CONTENT_WORDS = """
 会议 会员 会计 会话 会场 会签 机会 社会 协会 大会 开会 委员会 會議 會員 會計 會話 會場 機會 社會 協會 大會 開會 委員會
 能力 能源 能量 能耗 功能 性能 智能 可能 节能 技能 职能 效能 節能 職能
@@ -78,7 +78,7 @@ def subject_runs(run: str) -> list[str]:
 
 
 def bigrams(piece: str) -> list[str]:
-    """Return the character bigrams, or the character itself if there is only one."""
+    """Return the character bigrams of a piece, or the piece if it is a single character."""
     return [piece[i : i + 2] for i in range(len(piece) - 1)] or ([piece] if piece else [])
 
 
@@ -104,10 +104,10 @@ def is_chinese(text: str) -> bool:
 
 
 def language_tag(text: str) -> str:
-    """Return the `lang` attribute for a text: `zh`, `zh-Hant` for traditional characters, empty if not Chinese.
+    """Return the `lang` attribute for a text: `zh`, `zh-Hant` for traditional characters, or an empty string.
 
-    Browsers choose glyphs by it, which differ between the languages that share these characters, and screen readers
-    choose a voice.
+    With the attribute, browsers choose the glyphs of characters that several languages share but draw differently, and
+    screen readers choose a voice.
     """
     if text.isascii() or not is_chinese(text):
         return ""

@@ -19,7 +19,7 @@ from artifactflow_nb.core.text.format import fenced
 
 CONTEXT_LINES = 3
 MAX_LINES = 4_000
-"""Most lines of both texts, without the lines at their beginnings and ends that are equal, that are compared."""
+"""Maximum number of compared lines of both texts, not counting equal lines at the beginnings and ends."""
 COARSE: EnglishText = "too many lines to compare one by one"
 """The remark on a part that counts as replaced as a whole."""
 
@@ -29,17 +29,17 @@ _MARKS = "\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff"  # combine with
 _BRAHMIC = "\u0900-\u0eff"  # scripts whose vowel signs do not match `\w`
 _LETTER = rf"(?:[^\W{CJK}]|[{_BRAHMIC}])"
 _TOKEN = re.compile(rf"(?:[{CJK}]|(?:{_LETTER}[{_MARKS}]*)+)[^\S\r]*|[^\S\r]+|\r|.(?:\u200d.|[{_MARKS}])*", re.DOTALL)
-_LINE_PAIRS, _WORD_PAIRS = 200_000, 200_000  # equal pairs, which `difflib` visits
+_LINE_PAIRS, _WORD_PAIRS = 200_000, 200_000  # maximum numbers of equal pairs that `difflib` visits
 _MIN_SHARED = 0.4  # share of common words from which a line counts as edited instead of replaced
 
 ChangedRange = tuple[int, int, int, int]
-"""`(i1, i2, j1, j2)`: lines `i1:i2` of the old text became lines `j1:j2` of the new one; either may be empty."""
+"""`(i1, i2, j1, j2)`: lines `i1:i2` of the old text became lines `j1:j2` of the new text; a range may be empty."""
 
 
 def split_lines(text: str) -> list[str]:
     """Split a text into lines that keep their line feeds.
 
-    Unlike `str.splitlines` it splits at nothing else, e.g. not at a form feed or U+2028.
+    Unlike `str.splitlines`, it splits at no other character, e.g. not at a form feed or U+2028.
     """
     *complete, last = text.split("\n")
     lines = [line + "\n" for line in complete]
@@ -47,13 +47,13 @@ def split_lines(text: str) -> list[str]:
 
 
 def unified_diff(before: str, after: str, before_name: str, after_name: str) -> str:
-    """Compute a unified diff with three lines of context; empty if the texts are equal.
+    """Compute a unified diff with three lines of context, or an empty string for equal texts.
 
     A change that was not compared line by line has the remark `COARSE` in its header.
     """
     old, new = split_lines(before), split_lines(after)
     changes, is_coarse = changed_ranges(old, new)
-    groups: list[list[ChangedRange]] = []  # of changes whose context lines touch or overlap
+    groups: list[list[ChangedRange]] = []  # each with changes whose context lines touch or overlap
     for change in changes:
         if groups and change[0] - groups[-1][-1][1] <= 2 * CONTEXT_LINES:
             groups[-1].append(change)
@@ -76,7 +76,7 @@ def unified_diff(before: str, after: str, before_name: str, after_name: str) -> 
 
 
 def fenced_diff(before: str, after: str, before_name: str, after_name: str) -> str:
-    """Compute a unified diff as a fenced code block; empty if the texts are equal."""
+    """Compute a unified diff as a fenced code block, or an empty string for equal texts."""
     diff = unified_diff(before, after, before_name, after_name)
     return fence_diff(diff) if diff else ""
 
@@ -132,7 +132,7 @@ class DiffLine(NamedTuple):
         number: Line number, from 1.
         text: Text without the line feed.
         spans: Consecutive parts of the text, changed and unchanged.
-        has_newline: Whether it ends with a line feed; only the last line of a text may lack it.
+        has_newline: Whether the line ends with a line feed; only the last line of a text may lack it.
     """
 
     number: int
@@ -142,7 +142,7 @@ class DiffLine(NamedTuple):
 
 
 class DiffRow(NamedTuple):
-    """A row of a side-by-side diff: an old and a new line, either may be None; they may have nothing in common."""
+    """A row of a side-by-side diff: an old line and a new line, which need not be similar, or None in place of one."""
 
     old: DiffLine | None
     new: DiffLine | None

@@ -11,7 +11,7 @@ LANGUAGES = frozenset({"bash", "c", "c++", "cpp", "css", "diff", "go", "html", "
     "latex", "py", "python", "python3", "r", "rust", "sh", "shell", "sql", "stan", "tex", "toml",
     "ts", "typescript", "xml", "yaml", "yml",
 }  # fmt: skip
-"""Languages that are highlighted; the lexers of some others take seconds for hostile text."""
+"""Languages that are highlighted; some other lexers take seconds for hostile text."""
 
 _ELEMENTS = {
     "Comment": "i",
@@ -28,7 +28,7 @@ _ELEMENTS = {
     "Generic.Deleted": "s",
     "Generic.Inserted": "em",
 }
-"""Element by the beginning of the name of a token type."""
+"""HTML elements by the beginning of the name of a token type."""
 
 ELEMENTS = frozenset(_ELEMENTS.values())
 
@@ -43,9 +43,9 @@ def highlight(code: str, language: str) -> str:
     pieces = []
 
     def element_of(token: tuple[object, str]) -> str:
-        """Name of the HTML element for a type of token, such as `Token.Literal.String.Doc`; empty for plain text."""
-        parts = str(token[0]).removeprefix("Token.").split(".")
-        return next((_ELEMENTS[name] for n in (2, 1) if (name := ".".join(parts[:n])) in _ELEMENTS), "")
+        """Return the HTML element for a type of token such as `Token.Literal.String.Doc`, or an empty string."""
+        levels = str(token[0]).removeprefix("Token.").split(".")
+        return next((_ELEMENTS[name] for n in (2, 1) if (name := ".".join(levels[:n])) in _ELEMENTS), "")
 
     for name, tokens in groupby(lexer.get_tokens(code), key=element_of):
         text = html.escape("".join(value for _, value in tokens))
@@ -97,14 +97,14 @@ li:has(> .af-box, > p > .af-box) { list-style: none; }
 .af-box { display: inline-block; width: 1.3em; margin-left: -1.3em; }
 """,
 }
-"""Rules by the first class of the elements that they style."""
+"""CSS rules by the first class of the styled elements."""
 
 
 def content_style(markup: str) -> str:
-    """CSS for the classes that occur in rendered Markdown, on one line; empty if none does."""
+    """Return the CSS for the classes that occur in rendered Markdown, on one line."""
     return " ".join(" ".join(part for name, part in _PARTS.items() if f'class="{name}' in markup).split())
 
 
 def all_content_style() -> str:
-    """CSS for everything that Markdown may render, on one line."""
+    """Return the CSS for everything that Markdown may render, on one line."""
     return " ".join(" ".join(_PARTS.values()).split())

@@ -43,7 +43,7 @@ _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u
 
 
 def diff_html(old: str, new: str, *, layout: Layout = "inline", names: tuple[str, str] = ("before", "after")) -> str:
-    """Render a difference as an element without its style rules, as for a panel.
+    """Render a difference as an HTML element without style rules, e.g. for a panel.
 
     Args:
         old: The old text.
@@ -60,12 +60,12 @@ def diff_html(old: str, new: str, *, layout: Layout = "inline", names: tuple[str
     changed = sum(row.is_similar for row in rows)
     added = sum(row.new is not None for row in rows) - changed
     removed = sum(row.old is not None for row in rows) - changed
-    parts: list[tuple[int, EnglishText]] = [
+    labels: list[tuple[int, EnglishText]] = [
         (changed, "{lines} changed"),
         (added, "{lines} added"),
         (removed, "{lines} removed"),
     ]
-    counts = ", ".join(translate(text, lines=translate_count(n, "line")) for n, text in parts if n)
+    counts = ", ".join(translate(text, lines=translate_count(n, "line")) for n, text in labels if n)
     counts = counts or translate("no difference")
     if any(section.is_coarse for section in sections):
         counts += f" ({translate(COARSE)})"
@@ -143,21 +143,21 @@ def marked_diff(hunks: str) -> str:
             else:
                 sign = line[0]
                 texts[sign] += f"{line[1:]}\n"
-        end = "" if any(text.endswith("\n") for text in texts.values()) else "\n"  # no note if neither text has it
+        end = "" if any(text.endswith("\n") for text in texts.values()) else "\n"  # no note if both texts lack it
         for section in compare_texts(*(text and text + end for text in texts.values())):
             html += "".join(f"<span> {escape(line)}\n</span>" for line in section.unchanged_lines)
             for kind, changed in _in_order(section.rows):
                 tag = "mark" if any(not is_changed for _, is_changed in changed.spans) else ""
-                parts = (
+                words = (
                     f"<{tag}>{escape(text)}</{tag}>" if tag and new else escape(text) for text, new in changed.spans
                 )
                 note = "" if changed.has_newline else f"<span{_WHERE}> {translate('(no line feed at the end)')}</span>"
-                html += f"<{kind}>{'-' if kind == 'del' else '+'}{''.join(parts)}{note}\n</{kind}>"
+                html += f"<{kind}>{'-' if kind == 'del' else '+'}{''.join(words)}{note}\n</{kind}>"
     return html
 
 
 def _in_order(rows: Iterable[DiffRow]) -> Iterator[tuple[str, DiffLine]]:
-    """Yield lines as `del` or `ins`: an edited line above its new version, replaced lines as a block above others."""
+    """Yield lines as `del` or `ins`: an edited line above its new version, other removed lines above added lines."""
     for is_similar, run in groupby(rows, lambda row: row.is_similar):
         for group in ([row] for row in run) if is_similar else [list(run)]:
             yield from (("del", row.old) for row in group if row.old)
@@ -226,7 +226,7 @@ class TextDiff:
 
     @property
     def _texts(self) -> tuple[str, str]:
-        """The texts, ended by a line feed if neither is, so that its absence is only reported as a difference."""
+        """The texts, both with a line feed at the end if both lack it, because only a difference is of interest."""
         end = "" if self.a.endswith("\n") or self.b.endswith("\n") else "\n"
         return self.a and self.a + end, self.b and self.b + end
 

@@ -7,7 +7,7 @@ from markdown_it.rules_block import StateBlock
 _SUMMARY = r"<summary\b[^<>]*>"
 _FENCED = r"^[ \t]*(?P<fence>`{3,}|~{3,})[^`\n]*\n.*?(?:^[ \t]*(?P=fence)|\Z)"
 _TAGS = re.compile(rf"{_FENCED}|`[^`\n]*`|<(?P<end>/?)details\b[^<>]*>", re.IGNORECASE | re.DOTALL | re.MULTILINE)
-"""Code, which is passed over, or a tag of a fold."""
+"""Code, which is skipped, or a tag of a fold."""
 _START = re.compile(rf"<details\b[^<>]*>(?:\s*{_SUMMARY}(.*?)(?:</summary\s*>|\Z))?", re.IGNORECASE | re.DOTALL)
 _HEAD = re.compile(rf"<details\b[^<>]*>(?:\s*{_SUMMARY}[^<>\n]{{0,200}}</summary>)?", re.IGNORECASE)
 _INNER_TAG = re.compile(r"</?[a-z]\w*>", re.IGNORECASE)
@@ -66,7 +66,7 @@ def _line_of(state: StateBlock, first: int, position: int) -> int:
 
 
 def _parse(state: StateBlock, first: int, begin: int, end: int) -> int:
-    """Parse what stands between two positions, which need not be the ends of lines; return the line of the last one."""
+    """Parse the text between two positions, which may lie within lines; return the line of the second position."""
     first = _line_of(state, first, begin)
     last = _line_of(state, first, end)
     outer = state.bMarks[first], state.tShift[first], state.sCount[first], state.eMarks[last]

@@ -1,6 +1,6 @@
 """Texts for people: counts, durations, costs, sizes, times and lines that fit into columns.
 
-Columns are those of a monospaced font: a Chinese character takes two, a combining accent none. The last functions
+Columns belong to a monospaced font: a Chinese character takes two columns, a combining accent none. The last functions
 concern texts that are stored: a question with its context, and texts without lone surrogates.
 """
 
@@ -90,7 +90,7 @@ def translate_time(text: str) -> str:
 def usd(amount: float, *, exact: bool = False) -> str:
     """Format US dollars: `0.0123 USD`, `12.30 USD`, or exactly for configured prices and limits: `0.14375 USD`.
 
-    Never uses a dollar sign, because notebooks render text between two of them as a formula.
+    Never uses a dollar sign, because notebooks render text between two dollar signs as a formula.
     """
     if exact:
         return f"{amount:,.10g} USD"
@@ -124,25 +124,25 @@ def base64_size(base64: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Text of a parameter for a reader: strings unchanged, everything else as JSON."""
+    """Return the text of a parameter for a reader: strings unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def fenced(text: str, mark: str, language: str = "") -> str:
-    """Put a text into a Markdown code fence that is longer than any run of its mark in the text."""
+    """Put a text into a Markdown code fence that is longer than any run of `mark` in the text."""
     runs = re.findall(f"{mark}+", text)
     fence = mark * max(3, 1 + max(map(len, runs), default=0))
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def first_lines(lines: Sequence[str]) -> list[str]:
-    """Return the first `MAX_LISTED_LINES` lines, and a line with the number of the others."""
+    """Return the first `MAX_LISTED_LINES` lines, and a line with the number of omitted lines."""
     more = len(lines) - MAX_LISTED_LINES
     return [*lines[:MAX_LISTED_LINES], *([f"… and {more:,} more"] if more > 0 else [])]
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """A question with the known name nearest to an unknown one, with a space before it; empty if none is near."""
+    """Return a space and a question with the known name nearest to an unknown name, or an empty string."""
     text = str(name)[:_NAME_CHARS]
     near = get_close_matches(text, list(known), 3)
     near.sort(key=lambda match: sorted(match) != sorted(text))  # swapped letters are the most frequent slip
@@ -182,7 +182,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def _joined(text: str, at: int) -> bool:
-    """Return whether the character at this index combines with the one before it."""
+    """Return whether the character at this index combines with the previous character."""
     return _columns(text[at]) == 0 or text[at - 1] == _JOINER or "\U0001f3fb" <= text[at] <= "\U0001f3ff"
 
 
@@ -193,7 +193,7 @@ def clip(text: str, columns: int) -> str:
 
 
 def capitalized(text: str) -> str:
-    """The text with a capital first letter."""
+    """Return the text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
@@ -207,14 +207,14 @@ def clip_words(text: str, columns: int) -> str:
     line = " ".join(text.split())
     if width(line) <= columns:
         return line
-    head, space, last = cut(line, columns).rpartition(" ")
+    beginning, space, last = cut(line, columns).rpartition(" ")
     unspaced = [match.end() for match in _UNSPACED.finditer(last)]
     whole = last[: unspaced[-1]] if unspaced else ""
-    return f"{head}{space if whole else ''}{whole or ('' if head else last)} {_ELLIPSIS}"
+    return f"{beginning}{space if whole else ''}{whole or ('' if beginning else last)} {_ELLIPSIS}"
 
 
 def with_context(question: str, parts: Iterable[str]) -> str:
-    """Append the parts to a question in a tag that `without_context` removes again."""
+    """Append context to a question, in a tag that `without_context` removes."""
     context = "\n\n".join(parts)
     return f"{question}\n\n<context>\n{context}\n</context>" if context else question
 

@@ -1,7 +1,7 @@
 r"""Formulas in Markdown: TeX between `$`, `$$`, `\(` and `\[`, rendered as MathML.
 
-A page shows the MathML. JupyterLab removes it from notebooks that are not trusted, and typesets the TeX of the
-annotation instead, which becomes visible text only when its sanitiser removes the tags:
+A page shows the MathML. JupyterLab removes MathML from untrusted notebooks, and typesets the TeX of the annotation
+instead. The annotation becomes visible text only when JupyterLab's sanitiser removes the tags:
 
 ::
 
@@ -40,7 +40,7 @@ _WORD = re.compile(rf"(?!(?:th|st|nd|rd|s)\b)(?![{CJK}])[\w$]")
 _PRICE = re.compile(r"\d[\d.,]*\s*(?:/?\s*[A-Za-z]{2,}|[-–/]\s*$|%)")
 """Start of a text between two dollar signs that belong to prices: `5 and 6`, `5/month`, `5-`; `2/3` is a formula."""
 _PROSE = re.compile(r"[^\\{}]*?(?:\b[A-Za-z]{2,}[,.;:]?\s+){3}")
-"""Start of a text with three words in a row and no command before them: no formula has that."""
+"""Start of a text with three words in a row and no command before them, unlike any formula."""
 _FORBIDDEN = re.compile(
     r"\\(?:href|url|style|class|cssId|data|html\w*|def|gdef|edef|let|newcommand|renewcommand|providecommand"
     r"|newenvironment|require|input|include\w*|unicode|char|rule|llap|rlap|clap|mmlToken)(?![A-Za-z])"
@@ -112,8 +112,8 @@ class Formula:
 
     Attributes:
         tex: TeX without its delimiters.
-        is_display: Whether it stands on a line of its own.
-        end: Position in the text after its closing delimiter.
+        is_display: Whether the formula stands on its own line.
+        end: Position in the text after the closing delimiter.
     """
 
     tex: str
@@ -130,7 +130,7 @@ class Formula:
 
 
 def formula_at(text: str, start: int) -> Formula | None:
-    """The formula that starts at a position of a text; None if there is none."""
+    """Return the formula that starts at a position of a text, or None."""
     opening = next((mark for mark in _ENDS if text.startswith(mark, start)), None)
     if opening is None:
         return None
@@ -149,7 +149,7 @@ def formula_at(text: str, start: int) -> Formula | None:
 
 
 def is_open_formula(text: str, start: int) -> bool:
-    """True if the formula that starts at a position of a text may be closed by text that follows."""
+    """Return whether the formula that starts at a position of a text may be closed by later text."""
     opening = next((mark for mark in _ENDS if text.startswith(mark, start)), None)
     rest = text[start + len(opening) :] if opening else ""
     if opening is None or len(rest) > MAX_CHARS or _ENDS[opening] in rest or _COMMENT_OR_CODE.search(rest):
@@ -172,7 +172,7 @@ def split_formulas(text: str) -> Iterator[str | Formula]:
 
 
 def formula_html(tex: str, *, is_display: bool) -> str:
-    """Render a formula as HTML; as code if `mathml` refuses it."""
+    """Render a formula as HTML, or as code if `mathml` refuses the formula."""
     opening, closing = (r"\[", r"\]") if is_display else (r"\(", r"\)")
     drawing = mathml(tex, is_display=is_display)
     if not drawing:
@@ -187,7 +187,7 @@ def formula_html(tex: str, *, is_display: bool) -> str:
 
 @lru_cache(1024)
 def mathml(tex: str, *, is_display: bool) -> str:
-    """Convert TeX to a `<math>` element; empty if it is invalid, unsafe or too large."""
+    """Convert TeX to a `<math>` element; invalid, unsafe or too large TeX gives an empty string."""
     from latex2mathml.converter import convert_to_element
 
     if len(tex) > MAX_CHARS or _FORBIDDEN.search(tex) or _depth(tex) > _MAX_DEPTH:
@@ -210,7 +210,7 @@ def mathml(tex: str, *, is_display: bool) -> str:
 
 
 def _chemical_tex(formula: re.Match[str]) -> str:
-    r"""The content of a command such as `\ce{NO3-}` in TeX without the package mhchem."""
+    r"""Convert the content of a command such as `\ce{NO3-}` to TeX that needs no package mhchem."""
     tex = formula[1].strip()
     for sign, replacement in _CHEMICAL_SIGNS:
         tex = sign.sub(replacement, tex)
@@ -218,7 +218,7 @@ def _chemical_tex(formula: re.Match[str]) -> str:
 
 
 def _depth(tex: str) -> int:
-    """Deepest nesting of TeX by groups and environments, or by commands and scripts in a row such as `x^y^z`."""
+    """Return the deepest nesting of TeX, by groups and environments, or by commands and scripts in a row (`x^y^z`)."""
     depth = deepest = 0
     for match in re.finditer(r"\\[A-Za-z]+|\\.|[{}^_]", tex, re.DOTALL):
         mark = match[0]
@@ -248,7 +248,7 @@ def _serialise(element: Element) -> Iterator[str]:
 
 
 def _styled(char: str, style: str) -> str:
-    """The letter or digit of a mathematical alphabet; the character itself if the alphabet has none."""
+    """Return the letter or digit of a mathematical alphabet, or the character itself if the alphabet lacks it."""
     name = unicodedata.name(char, "").replace("LATIN ", "").replace("GREEK ", "").replace(" LETTER", "")
     for candidate in (f"MATHEMATICAL {style} {name}", f"{style} {name}", f"BLACK-LETTER {name}"):
         try:

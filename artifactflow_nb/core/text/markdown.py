@@ -63,7 +63,7 @@ _WEB_HOST = {
 """A rule of linkify-it: `www.example.org/x` is an address; `example.org` may be the name of a file."""
 _CHINESE_MARKS = str.maketrans(dict.fromkeys("，。、；：！？（）《》「」『』【】", " "))
 _OWN_PAGE = re.compile(r'(<a [^>]*?href="#[^"]*"[^>]*?) target="_blank" rel="[^"]*"')
-"""A link within the page, which the sanitiser lets open another one."""
+"""A link within the page, with the attributes by which other links open a new page."""
 _MAX_NESTING = 20
 _FENCE_WORDS = re.compile(r"^([ \t>*+\-\d.)]*(?:`{3,}(?=[^\n`]*$)|~{3,}))[ \t]*([^\n]*)$", re.MULTILINE)
 _LANGUAGE = re.compile(r"[\w+#.-]*")
@@ -74,18 +74,18 @@ _SOURCE_LINE = r"\[\d{1,3}\]:?[ ]+.*(?:local:|https?://)"
 _SOURCE_LINES = re.compile(
     rf"^{_SOURCE_LINE}.*(?:\n{_SOURCE_LINE}.*)+|(?:\A|(?<=[:：*\n]\n)){_SOURCE_LINE}\S+$", re.MULTILINE
 )
-"""Lines such as `[1] Title, https://...`: several, or one that ends with its address and continues no paragraph."""
+"""Lines such as `[1] Title, https://...`: several lines, or one that begins a paragraph and ends with an address."""
 _SOURCE_NUMBER = re.compile(r"^\[(\d{1,3})\]:?[ ]+", re.MULTILINE)
 _FOOTNOTE = re.compile(r"\[\^([\w.:-]{1,40})\](:[ ]*)?")
 """The mark of a footnote, `[^1]`, or the label of its text, `[^1]: `."""
 _NOTE_TEXT = re.compile(r"^\[\^([\w.:-]{1,40})\]:.*(?:\n(?!\[\^[\w.:-]{1,40}\]:)[^\n]+)*\n*", re.MULTILINE)
 _NOTE_ITEM = re.compile(r"^(?:[-*]|\d+\.)[ ]+(?=\[\^[\w.:-]{1,40}\]:)", re.MULTILINE)
-"""The mark of a list before the label of a note: a list of notes is none."""
+"""The mark of a list before the label of a note, which is not displayed as a list."""
 _NOTE_MARKS = re.compile(r"[*`<>\[\]\\]")
 _NOTE_CHARS = 200
 _CHECK_BOX = re.compile(r"\[([ xX])\][ ]+")
 _PLAIN_TAG = re.compile(r"<(/?)(b|i|sub|sup|(?<!/)br(?=\s*/?>))\s*/?>", re.IGNORECASE)
-"""A tag without attributes that is understood; all others stay text."""
+"""A supported tag without attributes; all other tags stay text."""
 _PLAIN_ELEMENT_OR_TAG = re.compile(
     r"<(?:br ?/?>|(b|i|sub|sup)>(?:[^<>\n]|<br ?/?>|<(i|sub|sup)>[^<>\n]*</\2>)*</\1>)|<", re.IGNORECASE
 )
@@ -97,7 +97,7 @@ _CACHED_BLOCKS = 4096
 
 
 class Footnote(NamedTuple):
-    """A footnote: name, number (0 if nothing refers to it), beginning of its plain text, block with its first mark."""
+    """A footnote: name, number (0 without a reference), beginning of its plain text, and block with its first mark."""
 
     name: str
     number: int
@@ -110,8 +110,8 @@ class Footnotes:
     """The footnotes of a text, compared by their content at the cost of one number.
 
     Attributes:
-        by_name: The footnotes by their names; those that are referred to first.
-        id: Beginning of the ids of their elements, as a page may show several texts.
+        by_name: The footnotes by name, in the order of their numbers; footnotes without a reference come last.
+        id: Beginning of the footnotes' element ids, as a page may show several texts.
     """
 
     by_name: Mapping[str, Footnote]
@@ -125,7 +125,7 @@ class Footnotes:
 
 
 def footnotes(blocks: Sequence[str], *, is_arriving: bool = False) -> Footnotes:
-    """The footnotes of a text, numbered by their first reference; the text of the last block may be arriving."""
+    """Collect the footnotes of a text, numbered by their first reference; the last block may still be arriving."""
     texts: dict[str, str] = {}
     names: dict[str, str] = {}
     for n, block in enumerate(blocks, 1):
@@ -222,7 +222,7 @@ class MarkdownRenderer:
 
 
 def _list_sources(text: str, item: str) -> str:
-    """Write lines of sources as a list, each with the template of an item in place of its number in brackets."""
+    """Write lines of sources as a list: in each line, the template `item` replaces the number in brackets."""
     return _SOURCE_LINES.sub(lambda lines: _SOURCE_NUMBER.sub(item, lines[0]), text)
 
 
@@ -254,7 +254,7 @@ def _dunder_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _tag_rule(state: StateInline, silent: bool) -> bool:
-    """Inline rule of markdown-it: parse a tag that has its closing tag; the sanitiser corrects their order."""
+    """Inline rule of markdown-it: parse a tag that has a closing tag; the sanitiser corrects the order of tags."""
     match = _PLAIN_TAG.match(state.src, state.pos, state.posMax)
     if match is None:
         return False
@@ -329,7 +329,7 @@ def _without_controls(text: str) -> str:
 def _secure_links(tokens: list[Token]) -> list[Token]:
     """Turn images into links, and links with an unsafe scheme into their text followed by the address."""
     result: list[Token] = []
-    unsafe: list[str | None] = []  # for each open link its address if that is unsafe
+    unsafe: list[str | None] = []  # for each open link: its address if the address is unsafe
     for token in tokens:
         if token.type == "image":
             address = str(token.attrGet("src") or "")

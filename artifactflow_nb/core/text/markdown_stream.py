@@ -31,8 +31,8 @@ class MarkdownBlock:
 
     Attributes:
         source: Original text; the sources of all blocks join to the whole text.
-        opening: Repeated opening lines if it continues a block that was split; otherwise empty.
-        closing: The fence that is open at its end; otherwise empty.
+        opening: Repeated opening lines of a split block that this block continues, or an empty string.
+        closing: The fence that is open at the end of the block, or an empty string.
     """
 
     source: str
@@ -46,7 +46,7 @@ class MarkdownBlock:
 
     @property
     def settled_markdown(self) -> str:
-        """The text to render while more is arriving: unfinished fences, table rows and formulas are left out.
+        """The text to render while more text is arriving: unfinished fences, table rows and formulas are left out.
 
         A table appears with its second line, and an unfinished code span is closed. So no text is displayed that later
         becomes something else.
@@ -98,7 +98,7 @@ class MarkdownStream:
         self._kind = ""
         self._fence = ""
         self._fence_line = ""
-        self._depth = 0  # of open folds
+        self._depth = 0  # number of open folds
         self.append(text)
 
     @property
@@ -122,7 +122,7 @@ class MarkdownStream:
                 self._place(rest[:MAX_BLOCK_CHARS])
                 rest = rest[MAX_BLOCK_CHARS:]
             self._place(rest)
-        while self._size + len(self._partial) > MAX_BLOCK_CHARS:  # split it, at a space if there is one near the limit
+        while self._size + len(self._partial) > MAX_BLOCK_CHARS:  # split the line, if possible at a space
             limit = max(MAX_BLOCK_CHARS - self._size, 1)
             space = self._partial.rfind(" ", max(limit - 200, 0), limit)
             end = space + 1 if space >= 0 else limit

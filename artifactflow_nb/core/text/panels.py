@@ -36,13 +36,13 @@ _STYLES = {
 """Pattern of the beginning of a class name that needs the style file; a notebook has only the styles that it uses."""
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _RULE = re.compile(r"\s*([^{}]+?)\s*(\{(?:[^{}]|\{[^{}]*\})*\})")
-"""A rule, or an at-rule with the rules in it."""
+"""A rule, or an at-rule with its inner rules."""
 _SPACE = re.compile(r"\s*([{};,])\s*|(?<=[a-z]:)\s+")
 _CLASS = re.compile(r"\.(af-[\w-]+)")
 _SCOPE = ".af-run.af-run"
 _LINE_BREAK = re.compile(r"\s*\n\s*")
 _LONG_COLUMNS = 28
-"""A cell with a longer text has line breaks."""
+"""Maximum columns of a cell without line breaks."""
 
 
 class ComparisonRow(NamedTuple):
@@ -60,13 +60,13 @@ class ComparisonRow(NamedTuple):
 
 
 def panel_html(body: str, *styles: str) -> str:
-    """Put HTML into the frame of a panel, with the style rules that it uses."""
+    """Put HTML into the frame of a panel, with the style rules that the HTML uses."""
     root = f'<div class="af-run af-saved mathjax_ignore tex2jax_ignore">{body}</div>'
     return hidden_style(panel_style(root, *styles)) + root
 
 
 def panel_style(root: str, *styles: str) -> str:
-    """Collect the style rules that the HTML of a panel uses, on one line, with further ones."""
+    """Collect the style rules that the HTML of a panel uses, on one line, with further styles."""
     names = [name for name, css_class in _STYLES.items() if re.search(f'[" ]{css_class}', root)]
     css = f"{_used_style(stylesheet(*names), root)} {' '.join(styles)} {content_style(root)}"
     return _SPACE.sub(r"\1", css).strip()  # without the spaces that have no meaning
@@ -74,7 +74,7 @@ def panel_style(root: str, *styles: str) -> str:
 
 @cache
 def stylesheet(*names: str) -> str:
-    """CSS for a saved output: the shared style, then the named files; every rule is scoped to `.af-run`.
+    """Return the CSS for a saved output: the shared style, then the named files; every rule is scoped to `.af-run`.
 
     The result is one line without comments. Every saved output contains it, and a blank line would end the HTML block
     when a notebook is converted to Markdown.
@@ -84,7 +84,7 @@ def stylesheet(*names: str) -> str:
 
 
 def _used_style(css: str, markup: str) -> str:
-    """Return the CSS rules for elements that occur in a markup; consecutive rules of one scope are nested in one."""
+    """Return the CSS rules for elements that occur in a markup, with one `scope` block for consecutive scoped rules."""
     classes = frozenset(name for names in re.findall(r'class="([^"]*)"', markup) for name in names.split())
     pieces: list[str] = []
     is_nested = False
@@ -101,7 +101,7 @@ def _used_style(css: str, markup: str) -> str:
 
 
 def scroll_box(html: str, css: str, name: str) -> str:
-    """Scrollable box that the keyboard can reach; `name` is its accessible name."""
+    """Render a scrollable box that the keyboard can reach; `name` is its accessible name."""
     return f'<div class="{css}" tabindex="0" role="group" aria-label="{escape(name)}">{html}</div>'
 
 
@@ -113,12 +113,12 @@ def panel_table(
     numeric: Collection[str] = (),
     total: Sequence[CardCell] = (),
 ) -> str:
-    """Render a table that scrolls sideways where it does not fit, with a row for the total of all rows.
+    """Render a table that scrolls sideways if it is too wide, with an optional row of totals.
 
-    The first column names the rows; `numeric` ones are aligned to the right.
+    The first column names the rows; `numeric` columns are aligned to the right.
     """
     aligned = ["" if column in numeric else "af-words" for column in columns]
-    head = "".join(
+    header = "".join(
         f'<th scope="col"{_classes(css)}>{cell_html(column)}</th>' if column else "<td></td>"
         for column, css in zip(columns, aligned, strict=True)
     )
@@ -131,7 +131,7 @@ def panel_table(
 
     body = "".join(row_html(*row) for row in rows)
     foot = f"<tfoot>{row_html(*total)}</tfoot>" if total else ""
-    table = f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>'
+    table = f'<table class="af-table"><thead><tr>{header}</tr></thead><tbody>{body}</tbody>{foot}</table>'
     return scroll_box(table, "af-table-box", name)
 
 
@@ -145,7 +145,7 @@ def _classes(*names: str) -> str:
 
 
 def panel_fold(summary: str, body: str, *, css: str = "af-artifact", is_open: bool = False) -> str:
-    """Render a fold, as `widgets.page.saved` renders that of a view. `summary` and `body` are HTML."""
+    """Render a fold like the folds of views (`widgets.page.saved`). `summary` and `body` are HTML."""
     state = " open" if is_open else ""
     return f'<details class="{css}"{state}><summary>{summary}</summary><div class="af-body">{body}</div></details>'
 

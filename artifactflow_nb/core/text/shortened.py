@@ -44,14 +44,14 @@ class GrowingText:
         return self._stream.blocks
 
     def end(self, n_chars: int) -> str:
-        """Return the end of the text, at least `n_chars` characters if it has as many."""
-        parts: list[str] = []
+        """Return the end of the text, with at least `n_chars` characters, or the whole text."""
+        endings: list[str] = []
         for piece in reversed(self._pieces):
-            parts.append(piece[-n_chars:])
+            endings.append(piece[-n_chars:])
             n_chars -= len(piece)
             if n_chars <= 0:
                 break
-        return "".join(reversed(parts))
+        return "".join(reversed(endings))
 
     def append(self, text: str) -> None:
         """Add text at the end; linear in its length."""
@@ -76,7 +76,7 @@ def _truncate(text: str, n_chars: int, n_lines: int) -> str:
 
 
 def remainder(n_chars: int, place: str) -> str:
-    """Return the line that gives the length of the omitted text and its place."""
+    """Return the line that gives the length of the omitted text and names the place of the whole text."""
     return f"… {n_chars:,} more {'character' if n_chars == 1 else 'characters'}. {place}"
 
 
@@ -99,9 +99,9 @@ def html_blocks(
     Args:
         text: The text.
         renderer: The renderer.
-        place: The place of the whole text, named in that line.
+        place: The place of the whole text, named in the line about the omitted text.
         cite: Converts citation marks in the HTML of a block; see `sources.citation_marks.Citations.apply`.
-        is_arriving: Whether more text follows; what its end leaves unfinished is left out.
+        is_arriving: Whether more text follows; if so, unfinished marks at the end are omitted.
     """
     blocks = text.blocks
     is_arriving = is_arriving and not text.n_left

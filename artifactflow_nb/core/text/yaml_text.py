@@ -67,7 +67,7 @@ _Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda _loader, node: nod
 def load_yaml(text: str | bytes, location: str, *, first_line: int = 1) -> Any:
     """Parse YAML into mappings, lists, texts, numbers, booleans and None.
 
-    `location` begins error messages, e.g. `The template course.yaml`; `first_line` is that of front matter in its file.
+    `location` begins error messages, e.g. `The template course.yaml`; `first_line` is the line number of the text.
 
     Errors: `UsageError` with the location, line and column.
     """

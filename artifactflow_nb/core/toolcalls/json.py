@@ -42,7 +42,7 @@ class AmbiguousCall(Exception):
     Args:
         reason: The problem, in words for the model.
         position: Offset up to which the text certainly belongs to the call.
-        is_complete: Whether the call ends there; otherwise its closing tag must still be found.
+        is_complete: Whether the call ends at `position`; if not, its closing tag must still be found.
     """
 
     def __init__(self, reason: str, position: int, *, is_complete: bool = False) -> None:
@@ -53,9 +53,9 @@ class AmbiguousCall(Exception):
 
 
 def read_json(text: str, start: int) -> tuple[Any, int]:
-    """Read the JSON value at `start` and return it and its end; `AmbiguousCall` if it is ambiguous."""
+    """Read the JSON value at `start` and return the value and its end; raise `AmbiguousCall` for ambiguous JSON."""
     strict: list[str] = []
-    brackets: list[str] = []  # the closing ones that are still to come
+    brackets: list[str] = []  # closing brackets that are still to come
     position = start
     while not strict or brackets:
         token = _TOKEN.match(text, position)
@@ -68,11 +68,11 @@ def read_json(text: str, start: int) -> tuple[Any, int]:
             position = at
             break
         source = token[kind or 0] if token else ""
-        written: str | None = None  # the token as strict JSON, if it can stand there
+        written: str | None = None  # the token as strict JSON, or None if it is misplaced
         match kind:
             case "string" if source[0] == "<":  # between Gemma's quotes, everything is as it is written
                 written = json.dumps(re.sub(r'<\|"\|>|<escape>', "", source))
-            case "string" if source[0] == "'":  # as in a double-quoted one: escape double quotes, unescape single ones
+            case "string" if source[0] == "'":  # escape double quotes, unescape single quotes
                 body = _QUOTE_IN_SINGLE.sub(
                     lambda match: '\\"' if match[1] is None else "'" if match[1] == "'" else match[0], source[1:-1]
                 )
@@ -99,7 +99,7 @@ def read_json(text: str, start: int) -> tuple[Any, int]:
 
 
 def _load(joined: str, position: int) -> Any:
-    """Decode strict JSON; `position` is its end in the text."""
+    """Decode strict JSON; `position` is the end of the JSON in the text."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields: dict[str, Any] = {}
@@ -119,7 +119,7 @@ def _load(joined: str, position: int) -> Any:
 
 
 def storable_json(value: Any) -> Any:
-    """Replace lone surrogates, which are valid in JSON but not in UTF-8; `ValueError` or `TypeError` for no JSON."""
+    """Replace lone surrogates, which JSON allows and UTF-8 does not; `ValueError` or `TypeError` for other values."""
     return json.loads(json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
 
 
@@ -128,7 +128,7 @@ def _number(written: str) -> float | str:
 
 
 def parse_calls(value: Any, position: int) -> list[tuple[str, dict[str, Any]]]:
-    """Convert a JSON value to calls, as names and parameters; `AmbiguousCall` if it is not a call."""
+    """Convert a JSON value to calls, as names and parameters; `AmbiguousCall` for any other value."""
     entries = value if isinstance(value, list) else [value]
     if not entries:
         raise AmbiguousCall("it names no tool", position)

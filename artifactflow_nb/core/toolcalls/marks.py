@@ -1,6 +1,6 @@
 """The marks of thinking and of tool calls in replies of all model families: one table, for the readers and the streams.
 
-What stands between the marks of a call is read by one reader (`parser.py`), whatever family they belong to::
+One reader (`parser.py`) reads the text between the marks of a call, for all families of models::
 
     <tool_call>{"name": "n", "arguments": {"p": "v"}}</tool_call>                        Hermes, Qwen, Granite
     <tool_call>n<arg_key>p</arg_key><arg_value>v</arg_value></tool_call>                 GLM
@@ -44,7 +44,7 @@ def _any(names: str) -> str:
 
 
 DSML = "(?:[|｜‖]{1,2}DSML[|｜‖]{1,2})?+"
-"""What DeepSeek writes before the names of its tags."""
+"""The prefix of DeepSeek's tag names."""
 TOKEN = (
     rf"<[|｜‖]{{1,2}}(?:(?P<opening>{_any(_OPENINGS)})|(?P<closing>{_any(_CLOSINGS)})|(?:{_any(_SEPARATORS)}))[|｜‖]{{0,2}}>"
     r"|(?P<bracket>(?-i:\[TOOL_CALLS\])|<start_function_call>)"
@@ -52,7 +52,7 @@ TOKEN = (
 )
 """A special token that takes part in a call."""
 UNMARKED = r"(?:assistant)?+(?:commentary\s++)?+to=functions\.(?=\w)|functools(?=\[\s*+\{)"
-"""The beginning of a call whose special tokens the endpoint has removed: of gpt-oss, of Phi."""
+"""The beginning of a call whose special tokens the endpoint has removed: as in replies of gpt-oss and Phi."""
 
 CALL_BEGINNING = re.compile(
     rf"<{DSML}(?:[\w-]{{1,20}}:)?+(?:tool[_-]?call|function_call|function=|invoke\s)|{TOKEN}|{UNMARKED}"
@@ -60,4 +60,4 @@ CALL_BEGINNING = re.compile(
     r"""|(?:\A|(?<=\n)[ ]{0,3}`{3}(?:json)?\s)\s*+\[?\s*+\{\s*+["'](?:name|tool|tool_name|function)["']""",
     re.IGNORECASE,
 )
-"""What a stream shows as a call from there on."""
+"""A mark that begins a call in a stream; all text from the mark on is shown as a call."""

@@ -1,8 +1,8 @@
-"""Parser for a single tool call in a reply: what stands between the marks of any family (`marks.py`).
+"""Parser for the text of a single tool call, between the marks of any family (`marks.py`).
 
-It is JSON, elements (of ours: `<name>n</name><params><p><![CDATA[v]]></p></params>`), Python, or a name and then one
-of these. Values are read exactly as written. Where the end of a value is ambiguous, the reader raises `AmbiguousCall`
-instead of guessing.
+The text is JSON, elements (in our form `<name>n</name><params><p><![CDATA[v]]></p></params>`), Python, or a name and
+then one of these forms. Values are read exactly as written. Where the end of a value is ambiguous, the reader raises
+`AmbiguousCall` instead of guessing.
 """
 
 import ast
@@ -48,9 +48,9 @@ class _ValueReader:
         self._text = places.text
 
     def parameter(self, opened: int, tag: str, ends: tuple[str, ...], depth: int = 0) -> tuple[Any, int]:
-        """Read a text or a list of `<item>` elements and return it and its end.
+        """Read a parameter, a text or a list of `<item>` elements, and return its value and its end.
 
-        Offset `opened` is the end of its opening `tag`; the tags `ends` close the call.
+        Offset `opened` is the end of the opening `tag`; the tags `ends` close the call.
         """
         if not _ITEM.match(self._text, opened):
             return self.value(opened, tag, ends)
@@ -66,7 +66,7 @@ class _ValueReader:
         return values, following.end() if own else position
 
     def _item(self, opened: int, ends: tuple[str, ...], depth: int) -> tuple[Any, int]:
-        """Read an item: an object if it consists of elements, otherwise a text."""
+        """Read an item of a list: an item of elements is an object, any other item a text."""
         fields: dict[str, Any] = {}
         position = opened
         close = self._places.partner(opened)
@@ -81,7 +81,7 @@ class _ValueReader:
         return self.value(opened, "item", ends)
 
     def value(self, opened: int, tag: str, ends: tuple[str, ...]) -> tuple[str, int]:
-        """Read a single text and return it and its end; arguments as for `parameter`."""
+        """Read a single text and return the text and its end; arguments as for `parameter`."""
         close = self._places.partner(opened)
         if opening := CDATA_OPENING.match(self._text, opened):
             names = {normalize_tag(tag), *ends, *_ENDS_OF_CALLS}
@@ -138,7 +138,7 @@ _RECIPIENT = re.compile(r"to=(?:functions\.)?([\w.-]+)")
 _WORD = re.compile(r"[\w.:-]++")
 _NO_NAMES = {"function", "assistant", "commentary", "analysis", "final", "json", "code", "call", "call:"}
 _DECORATION = re.compile(r"^(?:functions?\.|default_api[.:]|call:)|:\d+$|<\|.*|\.call$", re.DOTALL)
-"""What stands around names in the forms of gpt-oss, Kimi, Gemini, Gemma, Llama."""
+"""Text around names in the forms of gpt-oss, Kimi, Gemini, Gemma and Llama."""
 _BLANK = re.compile(r"\s*+")
 _FRAME = re.compile(r"\A\r?\n|\r?\n\Z")  # line breaks that the form <parameter=p> puts around each value
 _NAME_TAGS = {"name", "tool_name", "tool", "function"}
@@ -159,7 +159,7 @@ class ParsedCalls:
     """Calls read at one position.
 
     Attributes:
-        stray_text: Text between their elements, which stays part of the reply's text.
+        stray_text: Text between the elements of the calls, which stays part of the reply's text.
         end: Offset at which reading continues.
     """
 
@@ -212,7 +212,7 @@ class TextCallReader:
         closing = None if error.is_complete else self._places.closing(("tool_call", *draft.ends), error.position)
         end = error.position if error.is_complete else closing[1] if closing else len(self._text)
         following = self._places.next_call(opening.end())
-        others = "; what begins like a call within it was not run either" if (following or end) < end else ""
+        others = "; the text within it that begins like a call was not run either" if (following or end) < end else ""
         source = self._text[opening.start() : min(end, opening.start() + _ERROR_CHARS)]
         message = _error_message(error.reason + others, source)
         return ParsedCalls((ToolCall(draft.name, {}, error=message),), (), end)
@@ -220,7 +220,7 @@ class TextCallReader:
     def _read(self, opening: re.Match[str], draft: _CallDraft) -> ParsedCalls:
         if opening["name"]:
             return self._elements(opening.start(), draft)
-        # Families have a mark for all calls around that for one; some models write a tag twice.
+        # Families have an outer mark around the marks of single calls, and some models write a tag twice.
         while (
             (repeated := CALL.match(self._text, _skip_blanks(self._text, opening.end())))
             and begins_call(repeated)
@@ -257,7 +257,7 @@ class TextCallReader:
         return self._elements(position, draft)
 
     def _message(self, header: str, end: int) -> ParsedCalls:
-        """Skip the header of a message of gpt-oss that calls nothing, and all of the message if it is thinking."""
+        """Skip the header of a message of gpt-oss without a call, or the whole message if the message is thinking."""
         if "analysis" not in header:
             return ParsedCalls((), (), end)
         closing = self._places.closing(("tool_call",), end)
@@ -286,7 +286,7 @@ class TextCallReader:
         return self._ended(calls, position, ends)
 
     def _ended(self, calls: list[ToolCall], position: int, ends: tuple[str, ...]) -> ParsedCalls:
-        """Return complete calls with the text up to their closing tag, if they have one."""
+        """Return complete calls with the text up to their closing tag, if there is one."""
         closing = self._places.closing(ends, position)
         following = self._places.next_call(position)
         if closing and (following is None or closing[0] < following):
@@ -330,7 +330,7 @@ class TextCallReader:
                     is_another = kind in draft.ends or not draft.inside
                 else:
                     is_another = not draft.inside and self._names_tool(tag, kind) and bool(draft.name)
-                if is_another:  # an unclosed call ends with another call or a result
+                if is_another:  # an unclosed call ends at another call or a result
                     end = position if between else tag.start()
                     return self._finish(draft, len(self._text) if self._closes(tag) else end)
                 draft.stray_text += between
@@ -374,7 +374,7 @@ class TextCallReader:
         return self._parameter(tag, draft)
 
     def _name(self, start: int, kind: str) -> tuple[str, int]:
-        """Read a name; an unclosed one ends at the next tag."""
+        """Read a name; an unclosed name ends at the next tag."""
         if CDATA_OPENING.match(self._text, start):
             value, position = self._values.value(start, kind, ("tool_call",))
             return _clean(value), position
@@ -407,7 +407,7 @@ class TextCallReader:
 
 
 def read_python(code: str, position: int) -> list[ToolCall]:
-    """Read calls of functions with named literal arguments; `AmbiguousCall` if the code does anything else."""
+    """Read calls of functions with named literal arguments; `AmbiguousCall` for any other code."""
     try:
         statements = ast.parse(code.strip().strip("`")).body if len(code) <= _MAX_PYTHON_CHARS else []
         values = [statement.value for statement in statements if isinstance(statement, ast.Expr | ast.Assign)]
@@ -433,7 +433,7 @@ def _attributes(tag: re.Match[str]) -> dict[str, str]:
 
 
 def add_parameter(params: dict[str, Any], key: str, value: Any) -> None:
-    """Set a parameter; repeated ones are collected in a list."""
+    """Set a parameter; repeated parameters are collected in a list."""
     if key not in params:
         params[key] = value
         return
@@ -458,7 +458,7 @@ def _clean(name: str) -> str:
 
 
 def clean_name(name: str) -> str:
-    """Return a tool's name without what families write around it."""
+    """Return a tool's name without the text that families write around names."""
     return _DECORATION.sub("", _clean(name))
 
 

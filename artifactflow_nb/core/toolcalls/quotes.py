@@ -36,7 +36,7 @@ class Quotations:
         self._from = 0  # end of the processed text: marks before it open no quotation
         self._fences = [
             line for line in _FENCE.finditer(text) if line["mark"][0] == "~" or "`" not in line["rest"]
-        ]  # no code span
+        ]  # without code spans
         self._next_fence = 0
         self._open: re.Match[str] | None = None
         self._blank_lines = [match.start() for match in _BLANK_LINE.finditer(text)]
@@ -64,7 +64,7 @@ class Quotations:
         return next((line.end() for line in self._fences[self._next_fence :] if _closes(line, fence)), len(self._text))
 
     def quote_end(self, at: int) -> int | None:
-        """Return the end of the block quote or code span at this offset; None if there is none."""
+        """Return the end of the block quote or code span at this offset, or None."""
         line = max(self._text.rfind("\n", self._from, at) + 1, self._from)
         is_line = line == 0 or self._text[line - 1] == "\n"
         if is_line and _QUOTE.match(self._text, line, at):
@@ -100,19 +100,19 @@ def _closes(line: re.Match[str], fence: re.Match[str]) -> bool:
 class DisplayedTexts:
     """Texts that an agent was shown: tool results, source passages, earlier messages.
 
-    They are normalised lazily, so that a reply without calls costs nothing.
+    The texts are normalised lazily, so that a reply without calls costs nothing.
     """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts = tuple(texts)
 
     def contains(self, text: str) -> bool:
-        """Return whether one of them contains a text, ignoring white space, entities, escapes and quote marks."""
+        """Return whether a displayed text contains a text, ignoring white space, entities, escapes and quote marks."""
         normalised = _normalise(text) if any(self._texts) else ""
         return bool(normalised) and normalised in self._normalised
 
     def contains_call(self, text: str) -> bool:
-        """Return whether one of them contains a call, with or without its wrapper tags."""
+        """Return whether a displayed text contains this call, with or without its wrapper tags."""
         normalised = _EDGES.sub("", _normalise(text)) if any(self._texts) else ""
         return bool(normalised) and normalised in self._normalised
 

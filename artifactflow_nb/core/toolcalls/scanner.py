@@ -46,14 +46,14 @@ def normalize_tag(tag: str) -> str:
 
 
 def tag_kind(tag: re.Match[str]) -> str:
-    """Return the normalised name of a match of `TAG`: that of a tag of ours for a token that does the same."""
+    """Return the normalised name of a match of `TAG`; a token has the name of our tag with the same meaning."""
     if tag["tag"]:
         return normalize_tag(tag["tag"])
     return "" if tag.lastgroup is None else "tool_call"
 
 
 def is_closing(tag: re.Match[str]) -> bool:
-    """Return whether a match of `TAG` closes something."""
+    """Return whether a match of `TAG` is a closing tag or token."""
     return bool(tag["close"] or tag["closing"] or tag["end"])
 
 
@@ -77,13 +77,13 @@ class TagIndex:
         return min(ranges) if ranges else None
 
     def next_call(self, start: int) -> int | None:
-        """Return the offset of the first call at or after `start`; None if there is none."""
+        """Return the offset of the first call at or after `start`, or None."""
         index = bisect_left(self._calls, start)
         return self._calls[index] if index < len(self._calls) else None
 
     @cached_property
     def _tags(self) -> tuple[dict[str, list[TextRange]], dict[int, TextRange]]:
-        """Closing tags by name, and for each opening tag, by its end, its closing tag."""
+        """Closing tags by name, and the closing tag of each opening tag by the end of the opening tag."""
         closings: dict[str, list[TextRange]] = {}
         partners: dict[int, TextRange] = {}
         opened: dict[str, list[int]] = {}

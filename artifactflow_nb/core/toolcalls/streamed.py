@@ -26,7 +26,7 @@ class ReplyPart(NamedTuple):
 
     Attributes:
         kind: `answer` for prose, or `call`.
-        tool: The tool of the last call so far; empty for prose, and until its name has arrived.
+        tool: The tool of the last call so far; empty for prose, and until the name has arrived.
     """
 
     kind: Literal["answer", "call"]
@@ -42,7 +42,7 @@ class ReplySplitter:
     piece. Prose and calls together are the whole reply.
 
     Attributes:
-        is_open: Whether text is withheld, a call has begun, or nothing has arrived. While it is false, a piece without
+        is_open: Whether text is withheld, a call has begun, or nothing has arrived. Otherwise, a piece without
             `MARKS` is prose, and `feed` need not be called if `last` is set.
         last: The last character of the published prose.
     """
@@ -55,14 +55,14 @@ class ReplySplitter:
         self._tool = ""
 
     def feed(self, piece: str) -> list[ReplyPart]:
-        """Return the parts that can be published after a piece; empty if all of it is withheld."""
+        """Return the parts that can be published after a piece; the list is empty while all text is withheld."""
         if self._call_tail:
             return [self._call(piece)]
         start = len(self.last)
         text = self.last + self._withheld + piece
-        if found := CALL_BEGINNING.search(text, start):
-            fence = _FENCE_BEFORE_CALL.search(text, max(found.start() - _WINDOW_CHARS, start), found.start())
-            at = fence.start() if fence else found.start()
+        if beginning := CALL_BEGINNING.search(text, start):
+            fence = _FENCE_BEFORE_CALL.search(text, max(beginning.start() - _WINDOW_CHARS, start), beginning.start())
+            at = fence.start() if fence else beginning.start()
             self._withheld, self.is_open = "", True
             return [*([ReplyPart("answer", text[start:at])] if at > start else []), self._call(text[at:])]
         if not start and len(text) < _WINDOW_CHARS and _UNDECIDED_START.match(text):
@@ -96,7 +96,7 @@ _MAX_OPENING_CHARS = 80
 class PartialParameter:
     """The text of a parameter, read piece by piece from JSON arguments or from the elements of the XML protocol.
 
-    It is read for display only: the call itself is parsed when it is complete.
+    The text is for display only: the call itself is parsed when it is complete.
     """
 
     def __init__(self, name: str) -> None:
@@ -109,7 +109,7 @@ class PartialParameter:
         """Read the next piece of the call.
 
         Returns:
-            The text that it adds to the parameter, and whether this text begins the parameter of another call.
+            The text that the piece adds to the parameter, and whether this text begins the parameter of another call.
         """
         self._rest += piece
         text, is_new = (self._read_value() if self._read_value else ""), False

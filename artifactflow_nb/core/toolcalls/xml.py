@@ -62,12 +62,12 @@ class ParsedReply:
 
 
 def cdata(value: str) -> str:
-    """Wrap a value in CDATA; a `]]>` in it is split over two sections, as XML requires."""
+    """Wrap a value in CDATA; a `]]>` in the value is split over two sections, as XML requires."""
     return CDATA_OPEN + value.replace(CDATA_CLOSE, "]]" + CDATA_CLOSE + CDATA_OPEN + ">") + CDATA_CLOSE
 
 
 def format_call(name: str, params: Mapping[str, Any]) -> str:
-    """Format a call so that `parse_reply` reads it back exactly.
+    """Format a call so that `parse_reply` reads the same call.
 
     Lists are written as `<item>` elements, objects as JSON.
     """
@@ -84,7 +84,7 @@ def _format_scalar(value: Any) -> str:
 
 
 def format_result(name: str, result: ToolResult) -> str:
-    """Format a result for the model; `parse_results` reads it back exactly."""
+    """Format a result for the model; `parse_results` reads the same result."""
     body = result.data if result.success else result.error or "The tool failed without saying why."
     flag = "true" if result.success else "false"
     escaped = name.replace("&", "&amp;").replace("<", "&lt;")  # the name of an unknown tool can contain anything
@@ -133,13 +133,13 @@ def parse_reply(
 
     Never raises: a call that cannot be read is returned with `error` set. Calls in block quotes, code spans and
     `<think>` elements, and calls repeated verbatim from texts that the agent was shown, stay in the text. A code fence
-    counts as calls only if it contains nothing else and is the whole reply or ends it; in the latter case
-    `needs_approval` is set.
+    counts as calls only if it contains nothing but calls and is the whole reply or its end; a call from a fence after
+    other text has `needs_approval`.
 
     Args:
         text: The reply as the model wrote it.
-        is_truncated: Whether the reply was truncated (finish reason `length`). If so, unclosed calls are rejected;
-            otherwise missing last closing tags are tolerated, because models omit them.
+        is_truncated: Whether the reply was truncated (finish reason `length`). Unclosed calls of a truncated reply are
+            rejected; in other replies a missing last closing tag is tolerated, because models omit it.
         shown: The texts that the agent was shown.
         offered: Names of the tools that a fence at the end of a reply may call; None for all.
     """
@@ -163,7 +163,7 @@ def parse_reply(
 
 
 def _bare_calls(body: str, shown: DisplayedTexts, offered: Collection[str] | None) -> tuple[ToolCall, ...]:
-    """Parse a text that consists only of calls in JSON or Python, as some models write them; empty for any other."""
+    """Parse a text that consists only of calls in JSON or Python, as some models do; any other text has no calls."""
     calls: list[tuple[str, Any]] = []
     is_sure = True
     try:
@@ -189,7 +189,7 @@ def _bare_calls(body: str, shown: DisplayedTexts, offered: Collection[str] | Non
 
 
 class _ReplyReader:
-    """Processes a reply from one mark to the next; what it does not remove is the text of the reply."""
+    """Processes a reply from one mark to the next; the text that is not removed is the text of the reply."""
 
     def __init__(self, text: str, is_truncated: bool, shown: DisplayedTexts, offered: Collection[str] | None) -> None:
         self._text = text
@@ -232,7 +232,7 @@ class _ReplyReader:
         return ParsedReply("\n\n".join(filter(None, self._prose)), tuple(self._accepted))
 
     def _remove(self, start: int, end: int) -> int:
-        """Remove markup from the text; return its end."""
+        """Remove markup from the text; return the end of the markup."""
         self._prose.append(self._text[self._removed : start].strip(_BLANKS))
         self._removed = end
         return end
@@ -252,7 +252,7 @@ class _ReplyReader:
         return match.end()
 
     def _call(self, match: re.Match[str]) -> int:
-        """Read what begins at a mark; return its end."""
+        """Read the call, or skip the result, that begins at a mark; return its end."""
         start = match.start()
         if match["foreign"]:
             reason = "it is written in another form; nothing from there on was read"
@@ -270,14 +270,14 @@ class _ReplyReader:
             self._quoted = repeated
             return repeated
         self._accepted += reading.calls
-        if not match["foreign"]:  # which is reported once, and its source stays in the text
+        if not match["foreign"]:  # a foreign call is reported once, and stays in the text
             self._remove(start, reading.end)
             self._prose += [text.strip(_BLANKS) for text in reading.stray_text]
         return reading.end
 
     def _repeated(self, match: re.Match[str], reading: ParsedCalls) -> int | None:
-        """Return the end of a call that only repeats a text the agent was shown; None for a real call."""
-        if any(call.error for call in reading.calls):  # its end is unknown, so compare its first line
+        """Return the end of a call that only repeats a text the agent was shown, or None for a real call."""
+        if any(call.error for call in reading.calls):  # with an unknown end: compare the first line
             line = self._text[match.start() : match.start() + _MAX_LINE_CHARS].partition("\n")[0]
             return match.end() if self._shown.contains(line) else None
         source = self._text[match.start() : reading.end]
@@ -286,7 +286,7 @@ class _ReplyReader:
         return reading.end if is_repeated else None
 
     def _fenced(self, fence: re.Match[str], start: int) -> int:
-        """Read the calls of code fences at the end of the reply; other fences are text. Return their end."""
+        """Read the calls of code fences at the end of the reply; other fences are text. Return the end of the fence."""
         text = self._text
         position, end = body_start(fence), self._quotations.fence_end(fence, start)
         is_alone = not any(self._prose) and self._follows(self._removed, fence.start())
