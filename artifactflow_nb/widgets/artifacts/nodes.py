@@ -41,7 +41,7 @@ class ArtifactTexts:
         self._rendered: dict[tuple[str, int], str] = {}
 
     async def prepare(self, artifacts: Iterable[Artifact]) -> None:
-        """Render the versions that are not in the cache, and drop all others from it."""
+        """Render the versions that are not in the cache, and drop all other versions from the cache."""
         versions = {(artifact.artifact_id, artifact.version): artifact for artifact in artifacts}
         missing = {key: artifact for key, artifact in versions.items() if key not in self._rendered}
 
@@ -52,7 +52,7 @@ class ArtifactTexts:
         self._rendered = {key: text for key, text in self._rendered.items() if key in versions} | new
 
     def html(self, artifact: Artifact) -> str:
-        """Return the rendered text of a version; rendered in the calling thread if it was not prepared."""
+        """Return the rendered text of a version; a version that was not prepared is rendered in the calling thread."""
         text = self._rendered.get((artifact.artifact_id, artifact.version))
         return self._render(artifact) if text is None else text
 
@@ -65,10 +65,10 @@ class ArtifactSelection:
     """The chosen artifact, and how it is displayed.
 
     Attributes:
-        history: The versions that the branch sees; its current one last.
+        history: The versions that the branch sees, the current version last.
         version: The displayed version.
         view_mode: `rendered`, `raw` or `changes`.
-        before: The version that the displayed one is compared with; None to compare with an empty text.
+        before: The version to compare the displayed version with; None to compare with an empty text.
         layout: The layout of the changes.
         n_listed: Number of versions in the list, counted from the newest.
     """
@@ -87,7 +87,7 @@ class ArtifactSelection:
 
 
 def heading(title: str, status: str) -> Node:
-    """The title of the conversation, and the status of its run while that is unfinished."""
+    """Build the title of the conversation, and the status of an unfinished run."""
     state = ""
     if status in {"running", "waiting"}:
         note = translate("The run is running." if status == "running" else "The run is waiting.")
@@ -100,7 +100,7 @@ def heading(title: str, status: str) -> Node:
 
 
 def artifact_list(present: Sequence[Artifact], chosen: str) -> Node:
-    """Build the list of artifacts as buttons that show them."""
+    """Build the list of artifacts; each artifact is a button that shows the artifact."""
     items = "".join(_item(artifact, is_chosen=artifact.artifact_id == chosen) for artifact in present)
     return Node("list", f'<ul class="af-art-items">{items}</ul>', "controls", "af-art-list")
 
@@ -130,19 +130,19 @@ def title(shown: ArtifactSelection, *, with_id: bool = True) -> Node:
 
 
 def version_label(artifact: Artifact, *, with_dates: bool = True) -> str:
-    """`version 2 · changed by you · 2026-11-22 05:17 UTC`, as HTML."""
+    """Describe a version as HTML: `version 2 · changed by you · 2026-11-22 05:17 UTC`."""
     date = f" · {time_html(artifact.created_at)}" if with_dates else ""
     return escape(f"{translate('version {number}', number=artifact.version)} · {update_label(artifact)}") + date
 
 
 def update_label(artifact: Artifact) -> str:
-    """The kind of change and its author, such as `changed by you`; unescaped."""
+    """Return the kind of change and its author, unescaped, such as `changed by you`."""
     change = _CHANGES.get(artifact.update_type, _CHANGES["update"])
     return translate(change, author=artifact.author_label)
 
 
 def view_mode_buttons(shown: ArtifactSelection, *, can_rename: bool = True) -> Node:
-    """The buttons for the view modes, and those to edit, rename or restore the artifact."""
+    """Build the buttons for the view modes, and to edit, rename or restore the artifact."""
     views = [
         button(translate(label), "look", pressed=shown.view_mode == mode, look=mode)
         for mode, label in VIEW_MODES.items()
@@ -157,7 +157,7 @@ def view_mode_buttons(shown: ArtifactSelection, *, can_rename: bool = True) -> N
 
 
 def download_buttons(*, has_cells: bool = True) -> Node:
-    """The buttons to copy the text, to download it in each export format and, in a notebook, to insert it as a cell."""
+    """Build the buttons to copy or download the text and, in a notebook, to insert the text as a cell."""
     copies = [button(translate("Copy"), "copy", name=translate("Copy the text"))]
     copies += (
         [button(translate("Copy to a cell"), "cell", name=translate("Copy to a cell below this one"))]
@@ -177,9 +177,9 @@ def _group(label: str, buttons: Sequence[str]) -> str:
 def versions(
     history: Sequence[Artifact], shown: ArtifactSelection | None, *, key: str = "versions", with_dates: bool = True
 ) -> Node:
-    """The versions of a history, in which the current one is the last; the newest first.
+    """List the versions of a history, the newest first; in `history` the current version is the last.
 
-    With a selection there are buttons that show a version or compare it with the displayed one.
+    With a selection (`shown`), buttons show a version or compare the version with the displayed version.
     """
     n_listed = len(history) if shown is None else shown.n_listed
     rows = []
@@ -207,13 +207,13 @@ def versions(
     if shown is None:  # without buttons, the box itself must be reachable by keyboard
         content = Node(f"{key}-table", scroll_box(table, "af-art-table", translate("Versions")))
     label = translate_count(len(history), "version")
-    if len(history) < history[-1].version:  # the other versions are on other branches
+    if len(history) < history[-1].version:  # the missing versions are on other branches
         label = translate("{versions} on this branch", versions=label)
     return Node(key, label, "fold", "af-art-versions", children=(content,))
 
 
 def comparison_controls(shown: ArtifactSelection) -> tuple[Node, ...]:
-    """The form to choose the two versions to compare, and the buttons for the layout of the changes."""
+    """Build the form that chooses the versions to compare, and the buttons for the layout of the changes."""
     if len(shown.history) < 2:  # noqa: PLR2004 - there is nothing to choose
         return (_layouts(shown),)
     names = tuple(version_name(version) for version in shown.history)
@@ -229,7 +229,7 @@ def comparison_controls(shown: ArtifactSelection) -> tuple[Node, ...]:
 
 
 def version_name(version: Artifact) -> str:
-    """The name of a version in the comparison form; `act_compare_form` maps it back to the number."""
+    """Name a version in the comparison form; `act_compare_form` maps the name back to the number."""
     return translate("v{number}, {update}", number=version.version, update=update_label(version))
 
 
@@ -242,7 +242,7 @@ def _layouts(shown: ArtifactSelection) -> Node:
 
 
 def text_html(version: Artifact, view_mode: str, rendered: ArtifactTexts) -> str:
-    """The text of a version, rendered or raw."""
+    """Return the text of a version, rendered or raw."""
     if view_mode == "raw":
         text = escape(shown_plain(version.content))
         return f'<pre class="af-art-raw" tabindex="0" aria-label="{translate("The text as it is stored")}">{text}</pre>'
@@ -250,7 +250,7 @@ def text_html(version: Artifact, view_mode: str, rendered: ArtifactTexts) -> str
 
 
 def edit_form(base: Artifact) -> Node:
-    """The form to edit the whole text; the panel builds it once per edit, so that no input is lost."""
+    """Build the form that edits the whole text; the panel builds the form once per edit, so that no input is lost."""
     label = translate("Text of version {number}", number=base.version)
     field = Field(
         "text", "multiline", base.content, label=label, rows=_EDIT_ROWS, autofocus=True, monospace=True, keep=True
@@ -259,7 +259,7 @@ def edit_form(base: Artifact) -> Node:
 
 
 def rename_form(base: Artifact) -> Node:
-    """The form to change the title."""
+    """Build the form that changes the title."""
     field = Field("title", "text", base.title, label=translate("Title"), autofocus=True, keep=True)
     return _form("rename", translate("Rename"), translate("Rename {name}", name=base.title), base, field)
 
@@ -270,7 +270,7 @@ def _form(act: str, submit: str, label: str, base: Artifact, field: Field) -> No
 
 
 def inactive_branch_note() -> Node:
-    """The note that the branch on which the edit began is no longer the active one."""
+    """Build the note that the branch on which the edit began is no longer active."""
     note = translate(
         "Another branch of the conversation was activated meanwhile. Your edit will be saved on its own branch; "
         "then the active branch is shown."
@@ -279,7 +279,7 @@ def inactive_branch_note() -> Node:
 
 
 def conflict_note(base: Artifact, newest: Artifact) -> Node:
-    """The note that another version was written during the edit, with buttons to see it or to save on top of it."""
+    """Build the note that another version was written during the edit, with buttons to see or replace that version."""
     note = translate(
         "Version {number} by {author} was written meanwhile: your edit would undo it. "
         "See its changes, or save your edit on top of it.",
@@ -303,7 +303,7 @@ def saved_artifacts(
 ) -> tuple[Node, ...]:
     """Build the nodes of the saved output; without dates the output of equal runs is equal.
 
-    `histories` are the versions of each artifact, the current one last, and `changes` the displayed difference as HTML.
+    `histories` are the versions of each artifact, the current version last; `changes` is the difference as HTML.
     """
     lines, folds = [], []
     for artifact_id, history in histories.items():
@@ -327,7 +327,7 @@ def saved_artifacts(
 
 
 def artifact_text(key: str, version: Artifact, rendered: ArtifactTexts, *, with_dates: bool) -> tuple[Node, Node]:
-    """The origin of a version and its rendered text."""
+    """Build the description of a version and its rendered text."""
     return (
         Node(f"{key}-origin", version_label(version, with_dates=with_dates), css="af-quiet"),
         Node(f"{key}-text", text_html(version, "rendered", rendered), css="af-md af-page"),

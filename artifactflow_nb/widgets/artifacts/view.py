@@ -7,7 +7,7 @@
          | versions
          | text: rendered, raw, or the changes between two versions
 
-The panel follows the branch: versions that a run or another view writes appear in it. A text that is being edited does
+The panel follows the branch, and shows versions that a run or another view writes. A text that is being edited does
 not change, and is saved to the branch on which the edit began.
 """
 
@@ -49,7 +49,7 @@ class ArtifactPanel(PolledView):
     """Shows the artifacts of a branch.
 
     Args:
-        conversation_id: The conversation; None for the one with the latest question.
+        conversation_id: The conversation; None for the conversation with the latest question.
         message_id: The last message of the branch; None to follow the active branch.
         artifact_id: Show only this artifact, without the list and the rename button; empty for all artifacts.
         with_dates: Show in the saved output when versions were written.
@@ -81,8 +81,8 @@ class ArtifactPanel(PolledView):
         self._histories: dict[str, list[Artifact]] = {}
         self._chosen = ""
         self._is_by_person = False  # whether a person chose the artifact
-        self._number: int | None = None  # of the displayed version; None for the current one
-        self._before: int | None = None  # the reader's choice to compare with; None for the version before
+        self._number: int | None = None  # of the displayed version; None: the current version
+        self._before: int | None = None  # of the version to compare with; None: the version before
         self._n_listed = PAGE_SIZE
         self._view_mode = "rendered"
         self._layout: Layout = "inline"
@@ -96,7 +96,7 @@ class ArtifactPanel(PolledView):
 
     @property
     def conversation_id(self) -> str | None:
-        """The displayed conversation; None if there is none."""
+        """The displayed conversation, or None."""
         return self._conversation_id
 
     # --- loading ---------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class ArtifactPanel(PolledView):
 
     async def load(self) -> None:
         """Load the versions of the artifacts."""
-        async with self._load_lock:  # else an older read could finish last and replace a newer one
+        async with self._load_lock:  # an older load must not finish last
             self._conversation_id = self._conversation_id or await self._newest()
             try:
                 if (key := self._conversation_id) is not None:
@@ -145,9 +145,9 @@ class ArtifactPanel(PolledView):
             await self._render()
 
     async def _choose_branch(self, conversation: Conversation) -> None:
-        """Choose the branch to show: the active one, or that of an unfinished edit.
+        """Choose the branch to show: the active branch, or the branch of an unfinished edit.
 
-        During an edit, its branch remains chosen even if another becomes active, unless it was deleted.
+        During an edit its branch remains chosen even if another branch becomes active, unless the branch was deleted.
         """
         current, active = self._message_id, conversation.active_message_id
         self._is_branch_inactive = False
@@ -157,7 +157,7 @@ class ArtifactPanel(PolledView):
         self._message_id = current if self._is_branch_inactive else active
 
     def _ensure_choice(self) -> None:
-        """Choose the newest artifact unless one is chosen; a plan only if there are no others or a person chose it."""
+        """Choose the newest artifact unless an artifact is chosen. A plan must be alone, or chosen by a person."""
         if self._single_id:
             self._histories = {key: history for key, history in self._histories.items() if key == self._single_id}
         is_replaced = self._chosen == TASK_PLAN_ID and not self._is_by_person and self._form is None
@@ -202,13 +202,13 @@ class ArtifactPanel(PolledView):
             html = await asyncio.to_thread(diff_html, old, new, layout=shown.layout, names=names)
         elif shown is not None:
             html = artifact_nodes.text_html(shown.version, shown.view_mode, self._rendered_texts)
-        if shown == self._shown:  # else the action that changed the selection renders it
+        if shown == self._shown:  # a changed selection is rendered by its action
             self._html = html
 
     # --- rendering -------------------------------------------------------------------------------------------------
 
     def nodes(self) -> tuple[Node, ...]:
-        """The list, and next to it the chosen artifact."""
+        """Return the list of artifacts and, next to the list, the chosen artifact."""
         head = artifact_nodes.heading(self._title, self._status)
         shown = self._shown
         if shown is None:
@@ -237,13 +237,13 @@ class ArtifactPanel(PolledView):
         if shown.view_mode == "changes":
             nodes += artifact_nodes.comparison_controls(shown)
         css = {"rendered": "af-md af-page af-art-text"}.get(shown.view_mode, "af-art-text")
-        css += " af-art-frames" * self._has_cells  # the page adds a button to its tables, for `act_table`
+        css += " af-art-frames" * self._has_cells  # the page adds buttons for `act_table` to tables
         # A key per view mode: the page takes the text for another element and does not patch rendered into raw text.
         nodes.append(Node(f"text-{shown.view_mode}", self._html, css=css))
         return nodes
 
     def saved_nodes(self) -> tuple[Node, ...]:
-        """All artifacts, readable without a kernel."""
+        """Return all artifacts, readable without a kernel."""
         changes = self._html if self._view_mode == "changes" else ""
         return saved_artifacts(
             self._title, self._histories, self._shown, changes, self._rendered_texts, with_dates=self._with_dates
@@ -299,7 +299,7 @@ class ArtifactPanel(PolledView):
         await self._update()
 
     def _number_of(self, number: object) -> int | None:
-        """Return the number of a version; None for the current one, so that the panel follows newer versions."""
+        """Return the number of a version, or None for the current version, so that the panel follows newer versions."""
         history = self._histories.get(self._chosen, ())
         return number if isinstance(number, int) and history and history[-1].version != number else None
 
@@ -354,14 +354,14 @@ class ArtifactPanel(PolledView):
         )
 
     async def act_rebase(self, act: PageAction) -> str:
-        """Base the edit on the version that was written during the edit, so that it can be saved on top of it."""
+        """Base the edit on the version that was written during the edit, so that the edit can replace that version."""
         shown = self._shown
         if shown is not None and shown.current.version == act.args["version"]:
             self._base = shown.current
         return translate("Now save: yours becomes the version after it.")
 
     async def _edited_version(self) -> Artifact:
-        """The version that the form edits; `UsageError` if the form was closed.
+        """Return the version that the form edits; `UsageError` if the form was closed.
 
         The branch is loaded first, so that the version is written to the displayed branch.
         """
@@ -375,7 +375,7 @@ class ArtifactPanel(PolledView):
         return Authorship(str(self._conversation_id), self._message_id, USER)
 
     async def _write(self, write: Coroutine[Any, Any, Artifact]) -> str:
-        """Await the write, show the new version and return the confirmation; on a `Conflict` show the other version."""
+        """Await the write, show the new version and return the confirmation; on `Conflict` show the other version."""
         try:
             version = await write
         except Conflict:
@@ -399,7 +399,7 @@ class ArtifactPanel(PolledView):
             self.screen.effect(act.page, "copy", text=shown.version.content)
 
     async def act_cell(self, act: PageAction) -> None:
-        """Copy the text to a new cell: Python as code, other texts as Markdown without active content."""
+        """Copy the text to a new cell: Python as code, any other text as Markdown without active content."""
         if (shown := self._shown) is None:
             return
         version = shown.version
@@ -427,7 +427,7 @@ class ArtifactPanel(PolledView):
 
 
 def _known_choice(choices: Collection[T], value: object) -> T:
-    """Return the value from the page if it is one of the choices; `UsageError` otherwise."""
+    """Return the value from the page; `UsageError` unless the value is a choice."""
     for choice in choices:
         if choice == value:
             return choice

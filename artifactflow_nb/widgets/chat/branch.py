@@ -56,7 +56,7 @@ class ChatBranch:
         self._is_closed = False
 
     async def change_token(self) -> object:
-        """Value that differs after every change of the conversation in the store."""
+        """Return a value that differs after every change of the conversation in the store."""
         return self.conversation_id and await self._conversations.change_token(self.conversation_id)
 
     async def load(self) -> None:
@@ -102,7 +102,7 @@ class ChatBranch:
         return turn
 
     async def save_turns(self) -> None:
-        """Render and cache the saved output of the turns, yielding to other views after each one."""
+        """Render and cache the saved output of the turns, yielding to other views after each turn."""
         for _ in saved_turns(self.turns):  # long answers take a while to render
             await asyncio.sleep(0)
 
@@ -112,7 +112,7 @@ class ChatBranch:
         await self.load()
 
     async def change_to(self, conversation_id: str | None, message_id: str | None = None) -> None:
-        """Show another conversation; with a message, activate its branch and show all turns back to it."""
+        """Show another conversation; with a message, activate its branch and show all turns from the message on."""
         self.conversation_id, self.title, self._max_turns = conversation_id, "", MAX_TURNS
         if message_id is not None and conversation_id is not None:
             path = [message.message_id for message in await self._conversations.path(conversation_id)]
@@ -123,7 +123,7 @@ class ChatBranch:
         await self.load()
 
     async def go_to_sibling(self, message_id: str, step: int) -> bool:
-        """Activate the branch through the previous or next version of a question; False if there is none."""
+        """Activate the branch through the previous or next version of a question; False without such a version."""
         siblings = await self._conversations.siblings(message_id)
         position = siblings.index(message_id) + step
         if not 0 <= position < len(siblings):
@@ -133,15 +133,15 @@ class ChatBranch:
         return True
 
     async def show(self, message_id: str) -> None:
-        """Load the branch; if a single message is shown, show this one instead."""
+        """Load the branch; a chat with a single message shows this message instead."""
         if self.single_message_id is not None:
             self.single_message_id = message_id
         await self.load()
 
     def turn(self, message_id: object) -> ChatTurn:
-        """Turn of a message.
+        """Return the turn of a message.
 
-        Errors: `NotFound` if it is not displayed.
+        Errors: `NotFound` if the turn is not displayed.
         """
         for turn in self.turns:
             if turn.message.message_id == message_id:
@@ -149,9 +149,9 @@ class ChatBranch:
         raise NotFound("This question is no longer displayed.")
 
     def turn_of_request(self, request_id: str) -> ChatTurn:
-        """Turn whose run or subrun has this permission request.
+        """Return the turn whose run or subrun has this permission request.
 
-        Errors: `NotFound` if it is not displayed.
+        Errors: `NotFound` if the turn is not displayed.
         """
         for turn in self.turns:
             if turn.transcript.find_request(request_id) is not None:

@@ -58,7 +58,7 @@ class Completion:
     Attributes:
         insert: The text that replaces the word.
         label: The visible text.
-        detail: Its kind or description.
+        detail: The kind or description of the proposal.
     """
 
     insert: str
@@ -72,9 +72,9 @@ class QueuedQuestion:
 
     Attributes:
         text: The question.
-        model: The name of the model; None for that of the chat.
+        model: The name of the model; None for the model of the chat.
         depth: Thoroughness of the run.
-        error: The reason why it could not be sent; empty while it waits.
+        error: The reason why the question could not be sent; empty while the question waits.
     """
 
     text: str
@@ -88,8 +88,8 @@ class Composer:
     """The choices of the form and the example questions; loaded once, so that the form is never rebuilt.
 
     Attributes:
-        model: The name of the model if none can be chosen.
-        models: The models to choose from, the configured one first; empty if none can be chosen.
+        model: The name of the model if a person cannot choose a model.
+        models: The models to choose from, the configured model first; may be empty.
         depths: The depths to choose from; empty for a flow without depths.
         examples: Questions about the person's own sources.
         can_attach: Whether files can be attached.
@@ -103,7 +103,7 @@ class Composer:
 
     @classmethod
     async def load(cls, engine: Engine, flow: str, model: str | None, *, is_served: bool) -> "Composer":
-        """Load the choices; without a model the chat has the configured one.
+        """Load the choices; `model` is None for the configured model.
 
         On the page of a server (`is_served`) nobody can choose a model or attach files.
         """
@@ -119,7 +119,7 @@ class Composer:
 
     @staticmethod
     async def load_examples(engine: Engine) -> list[str]:
-        """Load questions about the sources that runs search, each in the language of its text."""
+        """Load questions about the sources that runs search, each question in the language of the source."""
         await engine.load_sources()
         scope = engine.source_scope
         sections = await engine.database.read(lambda db: main_sections(db, scope, _N_SAMPLED)) if scope else []
@@ -132,7 +132,7 @@ class Composer:
 
     @cached_property
     def node(self) -> Node:
-        """The form of the next question, as a node."""
+        """Build the form of the next question."""
         label, hint = translate("Question"), translate("Ask. @ refers to a source, / lists commands.")
         fields = [Field("text", "multiline", label=label, placeholder=hint, rows=1, hide_label=True)]
         depths = tuple(translate(_DEPTHS[depth]) for depth in self.depths)
@@ -156,16 +156,16 @@ class Composer:
 
     @property
     def fixed_model(self) -> str:
-        """The name of the model if none can be chosen; otherwise empty."""
+        """The name of the model if a person cannot choose a model, or an empty string."""
         return "" if self.models else self.model
 
     def choices(self, values: Mapping[str, Any]) -> tuple[str | None, str]:
-        """Return the chosen model, None for the first one, and the chosen depth."""
+        """Return the chosen model (None: the first model) and the chosen depth."""
         model, depth = values.get("model"), values.get("depth")
         return (model if model in self.models[1:] else None), str(depth) if depth in self.depths else "standard"
 
     def empty_state(self) -> Iterator[Node]:
-        """Yield the example questions as buttons that write them into the form."""
+        """Yield the example questions as buttons; a click writes the question into the form."""
         if self.examples:
             buttons = [button(question, "example", css="af-example", text=question) for question in self.examples]
             html = f'<p class="af-quiet">{translate("Questions about your sources:")}</p>{"".join(buttons)}'
@@ -176,7 +176,7 @@ class Composer:
 
 
 def example_question(title: str, heading: str) -> str:
-    """Write a question about the subject of a heading; empty without one, or if the title has another language."""
+    """Write a question about a heading; empty without a heading, or if the title has another language."""
     subject = _NUMBERING.sub("", heading).strip()
     if subject.endswith(("?", "？")):
         return subject
@@ -187,7 +187,7 @@ def example_question(title: str, heading: str) -> str:
 
 
 def queue_nodes(queue: Sequence[QueuedQuestion]) -> Iterator[Node]:
-    """Yield the waiting questions, each with a button that removes it."""
+    """Yield the waiting questions, each with a button that removes the question."""
     for place, queued in enumerate(queue):
         note = queued.error or translate("Asked when the answer above has ended")
         html = f'<p>{escape_with_language(queued.text)}</p><p class="af-quiet">{escape_with_language(note)}</p>'
@@ -202,9 +202,9 @@ def queue_nodes(queue: Sequence[QueuedQuestion]) -> Iterator[Node]:
 
 
 async def completions(engine: Engine, mark: str, words: str, conversation_id: str | None) -> list[Mapping[str, str]]:
-    """Completions of a mark and the words after it, as JSON values.
+    """Return the completions of a mark and the words after the mark, as JSON values.
 
-    `/` is the mark of commands, `@` of references, also to the artifacts of the conversation.
+    `/` is the mark of commands, `@` the mark of references to sources and to the artifacts of the conversation.
     """
     if mark == "/":
         known = [Completion(f"/{name}", f"/{name}", translate(text)) for name, text in COMMANDS.items()]
@@ -217,7 +217,7 @@ async def completions(engine: Engine, mark: str, words: str, conversation_id: st
 
 
 async def _references(engine: Engine, conversation_id: str | None) -> Any:
-    """Yield the possible references of a question, in the form in which agents' tools accept them."""
+    """Yield the possible references of a question, in the form that agents' tools accept."""
     if conversation_id is not None:
         message_id = (await engine.conversations.get(conversation_id)).active_message_id
         artifacts = await engine.artifacts.list_artifacts(conversation_id, message_id=message_id)
@@ -233,7 +233,7 @@ async def _references(engine: Engine, conversation_id: str | None) -> Any:
 
 
 async def attach_files(engine: Engine, files: Any) -> str:
-    """Write files from the page, each with `name` and `base64`, into the data folder, and add them to the sources.
+    """Write files from the page, each with `name` and `base64`, into the data folder, and add the files to the sources.
 
     Returns: A message about the result.
 

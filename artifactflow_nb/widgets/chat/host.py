@@ -1,4 +1,4 @@
-"""`ChatHost`: a view in whose place one of its conversations can be opened as a chat, with a button that leads back."""
+"""`ChatHost`: a view that can show a chat in place of its own content, with a button that leads back."""
 
 from abc import abstractmethod
 
@@ -16,10 +16,10 @@ from artifactflow_nb.widgets.run.polled_view import PolledView
 
 
 class ChatHost(PolledView):
-    """The base of views that open chats; the saved output is always that of the view itself.
+    """The base of views that open chats; the saved output never contains a chat.
 
     Args:
-        is_served: Whether a server shows it.
+        is_served: Whether a server shows the view.
         make_client: Creates the clients of the runs.
     """
 
@@ -37,7 +37,7 @@ class ChatHost(PolledView):
 
     @property
     def conversation_id(self) -> str | None:
-        """The conversation of the open chat; None without one."""
+        """The conversation of the open chat, or None."""
         return self._chat.conversation_id if self._chat else None
 
     def nodes(self) -> tuple[Node, ...]:
@@ -54,7 +54,7 @@ class ChatHost(PolledView):
         return saved_output(self.own_nodes(is_saved=True), css=type(self).css)
 
     def announcement(self) -> str:
-        """Return the announcement of the open chat; empty without one."""
+        """Return the announcement of the open chat, or an empty string."""
         return self._chat.announcement() if self._chat else ""
 
     async def act(self, act: PageAction) -> str:
@@ -64,7 +64,7 @@ class ChatHost(PolledView):
         return await super().act(act)
 
     async def act_open(self, act: PageAction) -> None:
-        """Open a conversation as a chat, at a message if one is named; without a conversation, a new chat."""
+        """Open a conversation as a chat, optionally at a message; without a conversation, open a new chat."""
         conversation_id, message_id = (act.args.get(name) for name in ("conversation", "message"))
         if conversation_id is not None:
             await self._engine.conversations.get(str(conversation_id))  # raises `NotFound` before anything changes

@@ -51,7 +51,7 @@ class AgentUsage:
 def usage_by_agent(
     transcripts: Iterable[RunTranscript], lanes: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, AgentUsage]:
-    """Return the usage of each agent over these runs, by name; a job with a lane is counted under that name."""
+    """Return the usage of each agent over these runs, by name; `lanes` has other names, by job id."""
     usage: dict[str, AgentUsage] = {}
     for transcript in transcripts:
         for job in transcript.jobs:
@@ -78,7 +78,7 @@ _COLUMNS: Sequence[EnglishText] = (
 
 
 def metrics_table(usage_by_agent: Mapping[str, AgentUsage]) -> str:
-    """HTML table of the usage per agent, with a total."""
+    """Build an HTML table of the usage per agent, with a total."""
     columns = [translate(name, context="column") for name in _COLUMNS]
     rows = [_row(Named(capitalized(agent_label(name)), name), usage) for name, usage in usage_by_agent.items()]
     total = _row(capitalized(translate("all")), sum(usage_by_agent.values(), AgentUsage()))
@@ -91,7 +91,7 @@ def _row(name: CardCell, usage: AgentUsage) -> list[CardCell]:
 
 
 def context_gauge(context: Mapping[str, int]) -> str:
-    """HTML meter of the size of the lead's last prompt; empty before the first one."""
+    """Build an HTML meter of the size of the lead's last prompt; empty before the first prompt."""
     if not context:
         return ""
     chars, limit = context["chars"], max(context["limit_chars"], 1)

@@ -1,7 +1,7 @@
 """Size limit of a saved chat, because a notebook is loaded over the network and rendered as a whole.
 
 The newest turn is always saved in full, earlier turns in full within `FULL_TURN_BYTES`, then in brief within
-`BRIEF_TURN_BYTES`; the number of all others is noted.
+`BRIEF_TURN_BYTES`; a note has the number of the omitted turns.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ def _size(output: SavedOutput) -> int:
 
 
 def omission_notes(n_before: int, shown: Sequence[SavedTurn]) -> list[str]:
-    """Write notes about the turns before the saved ones, and about shortened ones."""
+    """Write notes about the omitted and the shortened turns."""
     notes = []
     if n_before:
         questions = translate_count(n_before, "question")

@@ -30,13 +30,13 @@ class ChatTurn:
     """Follows the run of one message.
 
     Args:
-        run: Its run; None for a message without a run.
+        run: The run that answers the message; None for a message without a run.
         on_change: Called after every change.
         with_metrics: Show times and tokens.
         with_stop: Show a button that cancels the run.
 
     Attributes:
-        run: Its run; None for a message without a run.
+        run: The run that answers the message, or None.
         transcript: State of the run.
         is_editing: True while the reader edits the question.
     """
@@ -227,7 +227,7 @@ class ChatTurn:
 
     @property
     def saved_node(self) -> Node:
-        """Node of the turn without the form for an edit."""
+        """The node of the turn without the form for an edit."""
         return self._render(editing=False) if self.is_editing else self.node
 
     def brief_saved_output(self) -> SavedOutput:

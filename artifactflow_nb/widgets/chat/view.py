@@ -45,7 +45,7 @@ from artifactflow_nb.widgets.run.saved import hint_for_status
 from artifactflow_nb.widgets.run.view import announcement, panel_state
 
 TITLE_COLUMNS = 60
-# These do not change the conversation and need not wait for a slow action such as sending a question.
+# These actions do not change the conversation and need not wait for a slow action such as sending a question.
 _PARALLEL_ACTIONS = frozenset(
     {"attach", "cited_page", "complete", "copy", "decide", "download", "example", "recall", "resume", "stop"}
 )
@@ -54,15 +54,15 @@ _LIST, _EXPORT = "list", "export"
 
 
 def _note_nodes(notes: Sequence[str]) -> Iterator[Node]:
-    """Yield notes before the turns; they are not escaped, because they contain only texts of this package."""
+    """Yield notes before the turns; notes contain only texts of this package and are not escaped."""
     for number, note in enumerate(notes):
         yield Node(f"note-{number}", f"<p>{note}</p>", css="af-empty af-quiet", text=note)
 
 
 def toolbar(title: str, context: Mapping[str, int], *, has_conversation: bool, open_menu: str, model: str = "") -> Node:
-    """Bar with the title, the context gauge and the buttons for the whole conversation, which begins with a question.
+    """Build the bar with the title, the context gauge and, after the first question, buttons for the conversation.
 
-    `open_menu` is `list`, `export` or empty; `model` names the model if none can be chosen.
+    `open_menu` is `list`, `export` or empty; `model` names the model if a person cannot choose a model.
     """
     buttons = [button(translate("Conversations"), "list", css="af-small", pressed=open_menu == "list")]
     if has_conversation:
@@ -84,7 +84,7 @@ def toolbar(title: str, context: Mapping[str, int], *, has_conversation: bool, o
 
 
 def downloads() -> Node:
-    """Download buttons, one per export format."""
+    """Build a download button for each export format."""
     html = (
         f'<span class="af-quiet">{translate("Download this branch as")}</span> {" ".join(format_buttons("download"))}'
     )
@@ -92,16 +92,16 @@ def downloads() -> Node:
 
 
 def form_text(act: PageAction, name: str) -> str:
-    """Text of a field in a sent form; empty if it is missing or no text."""
+    """Return the text of a field in a sent form; empty if the field is missing or has no text."""
     values: Any = act.args.get("values")
     text = values.get(name) if isinstance(values, Mapping) else None
     return text if isinstance(text, str) else ""
 
 
 def submitted_question(act: PageAction) -> str:
-    """Question in a sent form.
+    """Return the question in a sent form.
 
-    Errors: `UsageError` if it is empty.
+    Errors: `UsageError` for an empty question.
     """
     text = form_text(act, "text")
     if not text.strip():
@@ -113,14 +113,14 @@ class ChatView(PolledView):
     """Live view of a conversation.
 
     Args:
-        conversation_id: The conversation; None to create one with the first question.
-        single_message_id: Show only this message, without a form for the next; None for the whole branch.
+        conversation_id: The conversation; None to create a conversation with the first question.
+        single_message_id: Show only this message, without a form for the next question; None for the whole branch.
         flow: The flow that answers.
-        budget: Budget per run; None for the configured one.
-        model: Name of the model; None for the configured one.
+        budget: Budget per run; None for the configured budget.
+        model: Name of the model; None for the configured model.
         with_metrics: Show times and tokens; without them the saved output is reproducible.
-        is_served: Whether a server shows it; its users cannot choose a model or attach files.
-        keeps_list: Whether the list of conversations stays open, for a window with room beside the chat.
+        is_served: Whether a server shows the chat; users of a server cannot choose a model or attach files.
+        keeps_list: Whether the list of conversations stays open, for a wide window.
         make_client: Creates the clients of the runs.
     """
 
@@ -154,7 +154,7 @@ class ChatView(PolledView):
             with_metrics=with_metrics,
             make_client=make_client,
         )
-        # Each piece of an answer asks for it.
+        # Each piece of an answer renders the table again.
         self._metrics_html = lru_cache(2)(lambda usage: metrics_table(dict(usage)))
         self._picker = ConversationPicker(self._engine.conversations)
         self._keeps_list = keeps_list
@@ -210,7 +210,7 @@ class ChatView(PolledView):
     # --- content ----------------------------------------------------------------------------------------------------
 
     def nodes(self) -> tuple[Node, ...]:
-        """Current state of the chat."""
+        """Return the current state of the chat."""
         children: list[Node] = []
         if n_earlier := self._branch.n_earlier:
             questions = translate_count(min(n_earlier, MAX_TURNS), "earlier question")
@@ -234,7 +234,7 @@ class ChatView(PolledView):
         return (self._bar(composer.fixed_model if composer else ""), *menus, turns, self._compose())
 
     def _compose(self) -> Node:
-        """The form, and the button that stops the running answer."""
+        """Build the form, and the button that stops the running answer."""
         stop = ""
         if (last := self._running_turn) is not None:
             stop = button(
@@ -290,11 +290,11 @@ class ChatView(PolledView):
         return panel_state(run.run_id, self._turns[-1].transcript) if run else PanelState()
 
     def announcement(self) -> str:
-        """Announcement of the last run, see `widgets.run.view.announcement`."""
+        """Return the announcement of the last run, see `widgets.run.view.announcement`."""
         return announcement(self._turns[-1].transcript) if self._turns and self._turns[-1].run else ""
 
     def saved_nodes(self) -> tuple[Node, ...]:
-        """The displayed turns, within the size limit of `widgets.chat.saved`, with notes before them."""
+        """Return notes and the displayed turns, within the size limit of `widgets.chat.saved`."""
         turns = list(saved_turns(self._turns))[::-1]
         children = (*(turn.node for turn in turns), *queue_nodes(self._queue))
         box = Node("turns", kind="box", css="af-turns", children=children)
@@ -314,7 +314,7 @@ class ChatView(PolledView):
     # --- actions ----------------------------------------------------------------------------------------------------
 
     async def act(self, act: PageAction) -> str:
-        """Handle an action; those that change the conversation run one at a time."""
+        """Handle an action; actions that change the conversation run one at a time."""
         # Without the lock, a double click on a new chat would create two conversations.
         if act.name in _PARALLEL_ACTIONS:
             return await super().act(act)
@@ -322,7 +322,7 @@ class ChatView(PolledView):
             return await super().act(act)
 
     async def act_send(self, act: PageAction) -> None:
-        """Ask the next question, after the running answer if there is one, or execute a command."""
+        """Ask the next question, when a running answer has ended, or execute a command."""
         text = submitted_question(act)
         if (command := text.strip()).startswith("/") and " " not in command:
             await self._carry_out(command[1:].casefold(), act)
@@ -336,7 +336,7 @@ class ChatView(PolledView):
             self._send_queued_soon()
 
     async def _carry_out(self, command: str, act: PageAction) -> None:
-        """Execute a command of the composer; `UsageError` for an unknown one, or if it is not applicable now."""
+        """Execute a command of the composer; `UsageError` for a command that is unknown or not applicable now."""
         last = self._turns[-1] if self._turns else None
         act = replace(act, args={"message": last.message.message_id} if last else {})
         match command:
@@ -353,7 +353,7 @@ class ChatView(PolledView):
             case name if name in COMMANDS:
                 raise UsageError(f"The command /{name} has nothing to do now.")
             case name:
-                raise UsageError(f"There is no command /{name}. Known: {', '.join(f'/{known}' for known in COMMANDS)}.")
+                raise UsageError(f"There is no command /{name}. Known: {', '.join(f'/{name}' for name in COMMANDS)}.")
 
     async def _try_to_ask(self, question: QueuedQuestion) -> bool:
         """Start the run of a question; False while the branch has no answer yet."""
@@ -515,7 +515,7 @@ class ChatView(PolledView):
             self.screen.effect(act.page, "focus", key="search")
 
     async def act_search(self, act: PageAction) -> None:
-        """List the conversations that contain the words; all without any words."""
+        """List the conversations that contain the words; without words, list all conversations."""
         await self._picker.search(form_text(act, "words"))
 
     async def act_more(self, _act: PageAction) -> None:

@@ -21,10 +21,10 @@ class BranchSide:
 
     Attributes:
         entry: The last message of the branch.
-        n_turns: Number of questions on the branch up to that message.
-        question: The whole question of that message.
-        response: The whole answer; empty if there is none.
-        artifacts: The artifacts that the branch sees at that message, by id.
+        n_turns: Number of questions on the branch up to the last message.
+        question: The whole question of the last message.
+        response: The whole answer, or an empty string.
+        artifacts: The artifacts that the branch sees at the last message, by id.
     """
 
     entry: TreeEntry
@@ -58,7 +58,7 @@ _FIGURES: Mapping[str, EnglishText] = {
 
 def comparison(a: BranchSide, b: BranchSide) -> tuple[Node, ...]:
     """Build the comparison as nodes; two texts of 100 KB take less than 300 ms."""
-    # Trailing white space is normalized: it would show as a changed last line.
+    # Trailing white space is normalized, since a difference would show as a changed last line.
     answers = TextDiff(a.response.rstrip(), b.response.rstrip())
     folds = [_fold("cmp-answers", comparison_summary(translate("Answers"), ""), answers.table(), is_open=True)]
     for artifact_id in sorted({*a.artifacts, *b.artifacts}):

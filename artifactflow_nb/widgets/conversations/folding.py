@@ -49,7 +49,7 @@ class TreeItem:
 
     Attributes:
         content: The message or the fold.
-        newest_index: Index of the newest message in its subtree, by age; 0 for the oldest message.
+        newest_index: Index, by age, of the newest message in the item's subtree; 0 for the oldest message.
     """
 
     content: TreeEntry | FoldedMessages
@@ -61,7 +61,7 @@ class FoldedTree:
 
     Args:
         entries: All messages, the oldest first.
-        selected: A message that must be shown, like the active one; None if none is selected.
+        selected: A message that must be shown, as the active message is; None for no selection.
         opened: Further messages to show.
         limit: Maximum number of messages that are shown without folds, and number to show with folds, not counting the
             branching points.
@@ -77,7 +77,7 @@ class FoldedTree:
         for entry in entries:
             self.siblings.setdefault(entry.parent_id, []).append(entry.message_id)
         self._selected = self.entries.get(selected or "")
-        # The view remembers opened messages by id; some of them may have been deleted since.
+        # The view remembers opened messages by id; some messages may have been deleted since.
         self._opened = [message_id for message_id in opened if message_id in self.entries]
         self._limit = limit
         self._ids = list(self.entries)
@@ -114,14 +114,14 @@ class FoldedTree:
     def _choose_visible(self) -> set[str]:
         visible = {entry.message_id for entry in self.entries.values() if entry.is_active or entry is self._selected}
         n_more = self._limit - len(visible)
-        visible.update(self._opened)  # on top of the limit: the reader asked for them
+        visible.update(self._opened)  # beyond the limit: the reader opened these messages
         n_wanted = len(visible) + n_more
         newest_first = self._ids[::-1]
         branch = [message_id for message_id in newest_first if self.entries[message_id].is_on_active_branch]
         selected = [] if self._selected is None else self.siblings.get(self._selected.message_id, [])[:2]
         if self._selected is not None and self._selected.parent_id:
             selected.insert(0, self._selected.parent_id)
-        heads = (  # messages with siblings or several children
+        forks = (  # messages with siblings or several children
             message_id
             for message_id in newest_first
             if len(self.siblings[self.entries[message_id].parent_id]) > 1 or len(self.siblings.get(message_id, ())) > 1
@@ -132,16 +132,16 @@ class FoldedTree:
             self._ids[:1],
             branch[-1:],
             selected,
-            islice(heads, self._limit // 2),
+            islice(forks, self._limit // 2),
             islice(ends, self._limit // 4),
             newest_first,
         )
-        for message_id in by_relevance:  # some are repeated
+        for message_id in by_relevance:  # some ids are repeated
             if len(visible) >= n_wanted:
                 break
             visible.add(message_id)
-        # A message with visible messages below two or more of its children must be visible as well: a fold in its
-        # place would have several successors, and the shown rows would not form a tree.
+        # A message with visible messages below two or more of its children must be visible as well: a fold instead
+        # would have several successors, and the shown rows would not form a tree.
         n_visible_children: dict[str | None, int] = {}
         for message_id in reversed(self._ids):
             n = n_visible_children.get(message_id, 0)
@@ -163,7 +163,7 @@ class FoldedTree:
         Each chain that leads to a visible message is a separate fold. All hidden subtrees below the same visible
         message share one fold, so that 500 answers to one question take one row.
         """
-        ancestors = set(visible)  # of visible messages, and these themselves
+        ancestors = set(visible)  # and the visible messages
         for message_id in reversed(self._ids):
             parent_id = self.entries[message_id].parent_id
             if message_id in ancestors and parent_id is not None:

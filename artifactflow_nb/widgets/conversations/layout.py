@@ -3,11 +3,11 @@
 ::
 
     o  What is tea?           the active branch has the first column
-    ├─ o  And coffee?         a branch is placed between the question that it follows and the next one;
-    │  o  With milk?          its own branches are one column further to the right
+    ├─ o  And coffee?         a branch is placed between its parent question and the next question;
+    │  o  With milk?          branches of a branch are one column further to the right
     o  Where does it grow?
 
-The rows of a branch are contiguous even if its questions alternated with those of others.
+The rows of a branch are contiguous even if its questions alternated with questions of other branches.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,10 +27,10 @@ class TreeRow:
     Attributes:
         content: The message, or a fold of several.
         column: Column; 0 for the active branch.
-        parent: Index of the row that it follows; -1 for a first question.
-        starts_branch: Whether it begins a column of its own, next to the row that it follows.
-        depth: Number of the question on its branch, from 1; for a fold that of its first message.
-        sibling: Number among the messages with the same parent, from 1 for the oldest; 1 for a fold.
+        parent: Index of the parent's row; -1 for a first question.
+        starts_branch: Whether the row begins a column of its own, next to the parent's row.
+        depth: Number of the question, or of a fold's first question, on the branch, from 1.
+        sibling: Number among the messages with the same parent, 1 for the oldest; 1 for a fold.
         n_siblings: Number of messages with the same parent; 1 for a fold.
     """
 
@@ -66,18 +66,18 @@ def layout_tree(
     """Arrange a conversation.
 
     Args:
-        entries: All its messages, the oldest first.
-        selected: A message that gets its own row; the active one always does.
+        entries: All messages of the conversation, the oldest first.
+        selected: A message that gets its own row, as the active message does.
         open_message_ids: Messages of folds that a reader opened (`FoldedMessages.next_to_open`).
         limit: Maximum number of messages that are shown without folds, and approximate number of rows with folds.
     """
     tree = FoldedTree(entries, selected, open_message_ids, limit)
     depths: dict[str | None, int] = {None: 0}
-    for entry in entries:  # the oldest first, so a parent has its depth already
+    for entry in entries:  # the oldest first, so the depth of a parent is known
         depths[entry.message_id] = depths[entry.parent_id] + 1
 
     def place_children(parent: TreeEntry | FoldedMessages | None, row: int, column: int) -> list[_PlacedItem]:
-        """Order children by age, except that the one which keeps the column is last: the active or newest branch."""
+        """Order children by age, but put the child that keeps the column last: the active or newest branch."""
         items = list(tree.children(parent))
         if not items:
             return []

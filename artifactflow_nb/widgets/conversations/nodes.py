@@ -27,7 +27,7 @@ UNFINISHED_STATUSES = frozenset({"running", "waiting", "interrupted"})
 
 
 def heading(conversation: Conversation) -> tuple[Node, ...]:
-    """The title of the chosen conversation, with buttons to rename and to delete it."""
+    """Build the title of the chosen conversation, with buttons to rename and to delete the conversation."""
     args: dict[str, Any] = {"conversation": conversation.conversation_id}
     buttons = button(translate("Rename"), "rename_ask", name=translate("Rename this conversation"), **args)
     buttons += button(translate("Delete"), "delete_ask", name=translate("Delete this conversation"), **args)
@@ -36,7 +36,7 @@ def heading(conversation: Conversation) -> tuple[Node, ...]:
 
 
 def rename_form(conversation: Conversation) -> Node:
-    """A form to change the title of a conversation."""
+    """Build a form to change the title of a conversation."""
     title = Field("title", "text", conversation.title, label=translate("Title"), autofocus=True)
     return form_node(
         f"rename-{conversation.conversation_id}",
@@ -59,7 +59,7 @@ def confirmation(question: str, act: str, **args: Any) -> Node:
 
 
 def drawing(layout: TreeLayout, selected: str | None) -> Node:
-    """Build the tree, whose items can be clicked and reached with the arrow keys."""
+    """Build the tree; its items can be clicked and reached with the arrow keys."""
 
     def attributes(content: TreeEntry | FoldedMessages) -> str:
         if isinstance(content, FoldedMessages):
@@ -69,14 +69,14 @@ def drawing(layout: TreeLayout, selected: str | None) -> Node:
         )
 
     tree = tree_html(layout, selected=selected, attributes=attributes)
-    # JupyterLab would take the arrow keys for its own shortcuts without this attribute.
+    # Without this attribute JupyterLab would use the arrow keys for shortcuts.
     return Node("drawing", f'<div data-lm-suppress-shortcuts="true">{tree}</div>', css="af-branches-box")
 
 
 def actions(entry: TreeEntry, siblings: Sequence[str]) -> tuple[Node, ...]:
-    """Build the controls for the displayed message: buttons, and a form to ask a question that follows it.
+    """Build the controls for the displayed message: buttons, and a form for a follow-up question.
 
-    The siblings have the same parent, the oldest first and the message itself among them.
+    The siblings are all messages with the same parent, including the message itself, the oldest first.
     """
     args: dict[str, Any] = {"message": entry.message_id}
     buttons: list[str] = []
@@ -116,14 +116,14 @@ def actions(entry: TreeEntry, siblings: Sequence[str]) -> tuple[Node, ...]:
 
 
 def comparison_prompt(entry: TreeEntry) -> Node:
-    """The prompt to choose the second message of a comparison, with a button to cancel."""
+    """Build the prompt to choose the second message of a comparison, with a button to cancel."""
     prompt = translate("Press the question to compare with “{question}”.", question=question_line(entry.question, 60))
     html = f'<p role="status">{escape_with_language(prompt)}</p>{button(translate("Do not compare"), "compare_end")}'
     return Node("choosing", html, "controls", "af-tree-notice")
 
 
 def comparison_view(nodes: tuple[Node, ...]) -> Node:
-    """Build the comparison, with a button to close it."""
+    """Build the comparison, with a button that closes the comparison."""
     title = Node("cmp-title", f'<div class="af-question">{translate("Comparison of two branches")}</div>')
     button_html = button(translate("Close"), "compare_end", name=translate("Close the comparison"))
     close = Node("cmp-do", button_html, "controls", "af-controls")
@@ -135,12 +135,12 @@ class MessageReader:
     """Shows one message, and follows its run until the run ends.
 
     Args:
-        run: The run that answers it; None for a message that was added without a run.
+        run: The run that answers the message; None for a message that was added without a run.
         changed: Called when the display changes.
 
     Attributes:
-        run: The run; None if there is none.
-        follower: Follows the run; None if there is none.
+        run: The run, or None.
+        follower: Follows the run; None without a run.
     """
 
     def __init__(self, message: StoredMessage, run: RunReader | None, changed: Callable[[], None]) -> None:
@@ -151,7 +151,7 @@ class MessageReader:
         self.follower = RunFollower(run, self._transcript, changed, lambda: None) if run else None
 
     def nodes(self) -> tuple[Node, ...]:
-        """The question, the steps of the run, open approval requests, the answer and the artifacts."""
+        """Return the question, the steps of the run, open approval requests, the answer and the artifacts."""
         message_id = self._message.message_id
         if self._renderer is not None:
             nodes = self._renderer.nodes(self._transcript, message=message_id)
@@ -161,7 +161,7 @@ class MessageReader:
                 Node("question", f"<strong>{escape_with_language(self._message.content)}</strong>", css="af-question"),
                 Node("answer", answer, css="af-answer af-md"),
             )
-        # The prefix keeps keys unique: the page must not take this message's parts for those of the one read before.
+        # The prefix keeps keys unique: the page must not confuse the nodes of this message and of the message before.
         return prefixed(nodes, f"{message_id}/")
 
     def announcement(self) -> str:

@@ -1,4 +1,4 @@
-"""The list of conversations to choose from: a search field, the matches, and a button for more of them."""
+"""The list of conversations to choose from: a search field, the matches, and a button for more matches."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,12 +13,12 @@ from artifactflow_nb.widgets.page.nodes import Node
 
 
 class ConversationList(DisplayList[Conversation]):
-    """Conversations, the one with the latest question first.
+    """Conversations as a table, the conversation with the latest question first.
 
     Args:
         conversations: The conversations, in this order.
         language: The language of the list.
-        search: The search words that found them; None without a search. With a search, excerpts are shown.
+        search: The search words that found the conversations, or None. With a search, excerpts are shown.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ConversationPicker:
         page_size: Number of conversations that are listed at first, and with each `more`.
 
     Attributes:
-        conversations: The listed conversations, the one with the latest question first.
+        conversations: The listed conversations, ordered by their latest questions, the newest first.
     """
 
     def __init__(self, store: ConversationManager, page_size: int = PAGE_SIZE) -> None:
@@ -69,9 +69,9 @@ class ConversationPicker:
 
     async def load(self) -> None:
         """Read the list again."""
-        n = self._limit + 1  # one more than is shown tells whether there are more
-        found = self._store.search(self._words, n) if self._words else self._store.list_conversations(n)
-        matches = await found
+        n = self._limit + 1  # an extra match shows that there are more
+        search = self._store.search(self._words, n) if self._words else self._store.list_conversations(n)
+        matches = await search
         self.conversations, self._has_more = matches[: self._limit], len(matches) > self._limit
 
     async def search(self, words: str) -> None:
@@ -80,7 +80,7 @@ class ConversationPicker:
         await self.load()
 
     async def load_more(self) -> None:
-        """List one more page."""
+        """List another page."""
         self._limit += self._page_size
         await self.load()
 
@@ -92,9 +92,9 @@ class ConversationPicker:
         return form, conversation_list(self.conversations, chosen, self._words, has_more=self._has_more)
 
 
-def conversation_list(listed: Sequence[Conversation], chosen: str | None, words: str, *, has_more: bool) -> Node:
-    """Build conversations as buttons that show them; `words` are the search that found them."""
-    items = "".join(_item(entry, is_chosen=entry.conversation_id == chosen) for entry in listed)
+def conversation_list(conversations: Sequence[Conversation], chosen: str | None, words: str, *, has_more: bool) -> Node:
+    """Build conversations as buttons that show the conversations; `words` are the words of the search."""
+    items = "".join(_item(entry, is_chosen=entry.conversation_id == chosen) for entry in conversations)
     nothing = _nothing_found(words)
     html = f'<ul class="af-tree-list">{items}</ul>' if items else f'<p class="af-quiet">{escape(nothing)}</p>'
     return Node("list", html + (button(translate("Show more"), "more") if has_more else ""))
@@ -106,9 +106,9 @@ def _nothing_found(words: str) -> str:
     return translate("No conversations yet.")
 
 
-def saved_list(listed: Sequence[Conversation]) -> Node:
-    """Build the titles of conversations of this kernel, for pages without a kernel that could open one."""
-    titles = [clip(entry.title or translate("Untitled conversation"), _TITLE_COLUMNS) for entry in listed]
+def saved_list(conversations: Sequence[Conversation]) -> Node:
+    """Build the titles of conversations of this kernel, for pages without a kernel."""
+    titles = [clip(entry.title or translate("Untitled conversation"), _TITLE_COLUMNS) for entry in conversations]
     if not titles:
         note = translate("No conversations of this kernel yet.")
         return Node("list", f"<p>{note}</p>", css="af-quiet", text=note)
@@ -125,7 +125,7 @@ def _item(entry: Conversation, *, is_chosen: bool) -> str:
     )
     counts = " · ".join([translate_count(entry.n_messages, "question"), translate_count(entry.n_branches, "branch")])
     title = entry.title or translate("Untitled conversation")
-    match_id = entry.hit and entry.hit.message_id  # a search opens the message that it found
+    match_id = entry.hit and entry.hit.message_id  # after a search a click opens the matching message
     return (
         f'<li><button type="button" class="af-tree-item"{current} '
         f"{action_attributes('choose', conversation=entry.conversation_id, message=match_id)}>"

@@ -47,7 +47,7 @@ def saved_tree(
 
 
 def _folds(layout: TreeLayout, turn_texts: Mapping[str, tuple[str, str]], renderer: MarkdownRenderer) -> Iterator[Node]:
-    """Yield the messages that have a row, from top to bottom; the newest get their whole answers first."""
+    """Yield the messages that have a row, from top to bottom; the newest messages get whole answers first."""
     rows = [(row, row.content) for row in layout.rows if isinstance(row.content, TreeEntry)]
     n_chars = ANSWER_CHARS
     whole = set()
@@ -59,7 +59,7 @@ def _folds(layout: TreeLayout, turn_texts: Mapping[str, tuple[str, str]], render
     for row, entry in rows:
         question, answer = turn_texts.get(entry.message_id, (entry.question, entry.response or ""))
         is_whole = entry.message_id in whole
-        if not is_whole:  # the entry holds the beginning of the answer
+        if not is_whole:  # the entry has the beginning of the answer
             answer = f"{(entry.response or '').rstrip()} …"
         yield _fold(
             row,

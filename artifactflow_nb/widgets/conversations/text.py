@@ -19,7 +19,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff
 
 
 def question_line(text: str, columns: int = QUESTION_COLUMNS) -> str:
-    """The beginning of a text on one line, without control characters."""
+    """Return the beginning of a text on one line, without control characters."""
     return clip(_CONTROLS.sub(" ", text), columns)
 
 
@@ -52,7 +52,7 @@ def turn_facts(row: TreeRow, entry: TreeEntry, *, with_metrics: bool = True) -> 
 
 
 def turn_label(row: TreeRow, *, with_metrics: bool = True) -> str:
-    """The whole label of a node, for screen readers."""
+    """Return the whole label of a node, for screen readers."""
     entry = row.content
     if isinstance(entry, FoldedMessages):
         if entry.is_on_active_branch:
@@ -76,7 +76,7 @@ def turn_label(row: TreeRow, *, with_metrics: bool = True) -> str:
 
 
 def tree_text(layout: TreeLayout) -> str:
-    """The tree as lines of text, indented by column, without metrics; an arrow marks the first message of a branch."""
+    """Format the tree as text without metrics, indented by column; an arrow marks the first message of a branch."""
     start = [translate("Start")] if layout.has_start else []
     lines = ("  " * row.column + "↳ " * row.starts_branch + _line(row) for row in layout.rows)
     return "\n".join([*start, *lines]) or translate("No questions yet.")

@@ -1,7 +1,7 @@
-"""A conversation's tree as nested lists; `tree_view.css` draws the dots and the lines between them.
+"""A conversation's tree as nested lists; `tree_view.css` draws the dots and lines.
 
-A branch is a list within the item of the question that it follows. With attributes from a view, the lists form an
-interactive tree (ARIA role `tree`). Without the style sheet they are lists of text.
+A branch is a list within the item of its parent question. With attributes from a view, the lists form an
+interactive tree (ARIA role `tree`). Without the style sheet the lists show text.
 """
 
 from collections.abc import Callable
@@ -25,24 +25,24 @@ _START_DOT = '<span class="af-dot" aria-hidden="true"></span>'
 def tree_html(
     layout: TreeLayout, *, selected: str | None = None, attributes: Attributes | None = None, with_metrics: bool = True
 ) -> str:
-    """Render the tree; every text in it is escaped. Tokens, costs and times are metrics.
+    """Render the tree with escaped texts. Tokens, costs and times are metrics.
 
-    The `selected` message is marked and gets the tab stop. `attributes` are those of an item in an interactive view.
+    The `selected` message is marked and gets the tab stop. `attributes` returns the attributes of an interactive item.
     """
     if not layout.rows:
         return f"<p><em>{translate('No questions yet.')}</em></p>"
     # The tab stop: the selected message, else the active one, else the first row.
-    places = {_id(row): place for place, row in enumerate(layout.rows)}
+    indexes = {_id(row): index for index, row in enumerate(layout.rows)}
     active = (_id(row) for row in layout.rows if isinstance(row.content, TreeEntry) and row.content.is_active)
-    focus = places.get(selected or "", places.get(next(active, ""), 0))
+    focus = indexes.get(selected or "", indexes.get(next(active, ""), 0))
     tree, group, no_role = (f' role="{role}"' if attributes else "" for role in ("tree", "group", "none"))
     pieces = [f'<ul class="af-branches" aria-label="{translate("Questions")}"{tree}>']
-    level = -1  # of the innermost open item
+    level = -1  # of the innermost open list item
     if layout.has_start:
         pieces.append(f'<li class="af-node af-start af-on"{no_role}>')
         pieces.append(f'<div class="af-node-row">{_START_DOT}<em>{translate("Start")}</em></div>')
         level = 0
-    for place, row in enumerate(layout.rows):
+    for index, row in enumerate(layout.rows):
         n_ended = level - row.column + row.starts_branch
         pieces.append("</li></ul>" * n_ended)
         if row.starts_branch:
@@ -54,12 +54,12 @@ def tree_html(
         if attributes is None:
             content = f'<div class="af-node-row">{content}</div>'
         else:
-            # One tab stop for the whole tree: the page moves it with the arrow keys (a roving tabindex). The row is the
-            # item, since the name of an item with other items in it would be the text of them all.
+            # The tree has one tab stop, which the page moves with the arrow keys (a roving tabindex). The row is the
+            # item, since the name of an item with nested items would be the text of all items.
             label = escape_with_language(turn_label(row, with_metrics=with_metrics))
             content = (
                 f'<div class="af-node-row" role="treeitem" aria-level="{row.column + 1}" '
-                f'tabindex="{0 if place == focus else -1}" aria-selected="{str(_id(row) == selected).lower()}" '
+                f'tabindex="{0 if index == focus else -1}" aria-selected="{str(_id(row) == selected).lower()}" '
                 f'{attributes(row.content)}><span class="af-announcer">{label}</span>'
                 f'<span aria-hidden="true">{content}</span></div>'
             )

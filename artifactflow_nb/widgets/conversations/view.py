@@ -42,7 +42,7 @@ class TreeView(PolledView):
     """Shows a conversation as a tree, and lets the reader continue, compare and delete its branches.
 
     Args:
-        conversation_id: The conversation to show first; None for the one with the latest question.
+        conversation_id: The conversation to show first; None for the conversation with the latest question.
         with_metrics: Show tokens, costs and times in the saved output.
         make_client: Creates the clients of the runs.
     """
@@ -68,16 +68,16 @@ class TreeView(PolledView):
         self._conversation: Conversation | None = None
         self._entries: tuple[TreeEntry, ...] = ()
         self._layout = TreeLayout((), has_start=False)
-        self._saved_layout = self._layout  # of the saved output: without a selection and opened folds
+        self._saved_layout = self._layout  # without a selection and opened folds
         self._selected: str | None = None
         self._opened: set[str] = set()  # messages of folds that the reader opened
         self._reader: MessageReader | None = None
-        self._compared_entry: TreeEntry | None = None  # waits for the second message of a comparison
+        self._compared_entry: TreeEntry | None = None  # the first message of a comparison
         self._comparison: tuple[Node, ...] = ()
         self._dialog: Node | None = None
         self._drawing = Node("drawing")
         self._turn_texts: MessageTexts = {}
-        self._saved: tuple[object, SavedOutput] = None, {}  # with the content that it was rendered from
+        self._saved: tuple[object, SavedOutput] = None, {}  # with its input
         self._renderer = MarkdownRenderer()
         self._load_lock = asyncio.Lock()
         self._n_polls = 0
@@ -96,7 +96,7 @@ class TreeView(PolledView):
 
     @property
     def conversation_id(self) -> str | None:
-        """The displayed conversation; None if there is none."""
+        """The displayed conversation, or None."""
         return self._chosen
 
     # --- loading ---------------------------------------------------------------------------------------------------
@@ -114,8 +114,8 @@ class TreeView(PolledView):
             await self._save()
 
     async def load(self) -> None:
-        """Read the list and the tree again, and redraw both."""
-        async with self._load_lock:  # else an older read could finish last and replace a newer one
+        """Read and draw the list and the tree again."""
+        async with self._load_lock:  # an older load must not finish last
             await self._picker.load()
             if self._chosen is None and self._picker.conversations:
                 self._chosen = self._picker.conversations[0].conversation_id
@@ -125,7 +125,7 @@ class TreeView(PolledView):
             try:
                 self._conversation = await self._conversations.get(chosen) if chosen else None
                 self._entries = await read(lambda db: load_tree_entries(db, folder, chosen)) if chosen else ()
-            except NotFound:  # it was deleted concurrently
+            except NotFound:  # the conversation was deleted concurrently
                 self._chosen, self._conversation, self._entries = None, None, ()
             ids = {entry.message_id for entry in self._entries}
             if self._selected not in ids:
@@ -139,15 +139,15 @@ class TreeView(PolledView):
             self._turn_texts = {**texts, **await read(lambda db: load_texts(db, missing))}
 
     async def _draw(self) -> TreeLayout:
-        """Draw the tree; return its layout.
+        """Draw the tree and return its layout.
 
-        It is drawn in a thread: 10,000 messages would block the engine's loop for a tenth of a second.
+        A thread draws the tree: 10,000 messages would block the engine's loop for a tenth of a second.
         """
         content = self._drawing_content
         entries, selected, opened = content
         layout = await asyncio.to_thread(layout_tree, entries, selected=selected, open_message_ids=opened)
         drawing = await asyncio.to_thread(tree_nodes.drawing, layout, selected)
-        if content == self._drawing_content:  # else the call that changed it draws the tree again
+        if content == self._drawing_content:  # changed content is drawn by the call that changed it
             self._layout, self._drawing = layout, drawing
         return layout
 
@@ -156,7 +156,7 @@ class TreeView(PolledView):
         return self._entries, self._selected, frozenset(self._opened)
 
     async def _show(self, conversation_id: str | None, message_id: str | None = None) -> None:
-        """Choose a conversation and, optionally, a message of it to read."""
+        """Choose a conversation and, optionally, a message to read."""
         self._close_reader()
         self._compared_entry, self._comparison, self._dialog = None, (), None
         if conversation_id != self._chosen:
@@ -196,7 +196,7 @@ class TreeView(PolledView):
     # --- rendering -------------------------------------------------------------------------------------------------
 
     def nodes(self) -> tuple[Node, ...]:
-        """The list, and next to it the chosen conversation."""
+        """Return the list and, next to the list, the chosen conversation."""
         chosen: list[Node] = []
         if self._conversation is None:
             chosen.append(
@@ -234,7 +234,7 @@ class TreeView(PolledView):
         self._saved = content, await asyncio.to_thread(self._saved_output_of, *content)
 
     def saved_output(self) -> SavedOutput:
-        """The chosen conversation, readable without a kernel."""
+        """Return the chosen conversation, readable without a kernel."""
         content, output = self._saved
         return output if content == self._saved_content else self._saved_output_of(*self._saved_content)
 
@@ -249,13 +249,13 @@ class TreeView(PolledView):
         return saved_output(nodes, css=self.css)
 
     def announcement(self) -> str:
-        """Return the announcement of the displayed run; empty without a run."""
+        """Return the announcement of the displayed run, or an empty string."""
         return self._reader.announcement() if self._reader else ""
 
     # --- actions on conversations ----------------------------------------------------------------------------------
 
     async def act_search(self, act: PageAction) -> None:
-        """List the conversations that contain the words; all if there are no words."""
+        """List the conversations that contain the words; without words, list all conversations."""
         await self._picker.search(str(act.args["values"]["words"]))
 
     async def act_more(self, _act: PageAction) -> None:
@@ -291,7 +291,7 @@ class TreeView(PolledView):
             self._dialog = tree_nodes.confirmation(question, "delete", conversation=chosen.conversation_id)
 
     async def act_delete(self, act: PageAction) -> str:
-        """Delete the conversation, and show the newest of the others."""
+        """Delete the conversation, and show the newest remaining conversation."""
         await self._conversations.delete_conversation(str(act.args["conversation"]))
         await self._show(None)
         await self._save()
@@ -304,7 +304,7 @@ class TreeView(PolledView):
     # --- actions on messages ---------------------------------------------------------------------------------------
 
     async def act_read(self, act: PageAction) -> None:
-        """Show a message, or compare it if the first message of a comparison was chosen before."""
+        """Show a message, or compare it with the first message of a comparison."""
         entry = self._entry(act)
         if self._compared_entry is not None and self._compared_entry.message_id != entry.message_id:
             await self._compare(self._compared_entry, entry)
@@ -375,7 +375,7 @@ class TreeView(PolledView):
     # --- comparison ------------------------------------------------------------------------------------------------
 
     async def act_compare(self, act: PageAction) -> None:
-        """Choose the first message of a comparison; the next one that the reader clicks is the second."""
+        """Choose the first message of a comparison; the next click chooses the second message."""
         self._compared_entry = self._entry(act)
 
     async def act_compare_with(self, act: PageAction) -> None:
@@ -387,7 +387,7 @@ class TreeView(PolledView):
         self._compared_entry, self._comparison = None, ()
 
     async def _compare(self, first: TreeEntry, second: TreeEntry) -> None:
-        """Compare two messages, the older one on the left; `NotFound` if one of them was deleted."""
+        """Compare two messages, the older on the left; `NotFound` if a message was deleted."""
         entries = self._entries
         conversation_id = str(self._chosen)
         tree = MessageTree(conversation_id, ((entry.message_id, entry.parent_id) for entry in entries))
@@ -398,7 +398,7 @@ class TreeView(PolledView):
             by_id = {artifact.artifact_id: artifact for artifact in artifacts}
             n_turns = len(tree.path(entry.message_id))
             sides.append(BranchSide(entry, n_turns, message.content, message.response or "", by_id))
-        # In a thread: the differences of long texts take up to 300 ms, in which no run could continue.
+        # A thread compares: long texts take up to 300 ms, in which the engine's loop could continue no run.
         self._comparison = await asyncio.to_thread(comparison, sides[0], sides[1])
         self._compared_entry = None
 
@@ -428,5 +428,5 @@ class TreeView(PolledView):
 
 
 def _outline(entries: Sequence[TreeEntry]) -> list[tuple[str, str, bool]]:
-    """Return the parts of a tree whose change requires saving the output: messages, statuses, the active branch."""
+    """Return the contents that the saved output depends on: messages, statuses, the active branch."""
     return [(entry.message_id, entry.status, entry.is_active) for entry in entries]

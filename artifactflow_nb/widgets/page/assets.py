@@ -1,7 +1,7 @@
 """JavaScript and CSS of the views.
 
-The files are concatenated here because a widget's script cannot import another one. Their texts, in the language of the
-view, precede them.
+The files are concatenated here because a widget's script cannot import another script. The texts of the scripts, in
+the language of the view, precede the files.
 """
 
 import json
@@ -16,7 +16,7 @@ from artifactflow_nb.core.text.content_style import all_content_style
 from artifactflow_nb.core.text.panels import BASE_STYLE, stylesheet
 
 _STATIC = files("artifactflow_nb.widgets") / "static"
-# In load order: later scripts use what earlier ones define.
+# In load order: later scripts use the definitions of earlier scripts.
 _SCRIPTS = (
     *("texts", "host", "focus", "pointer", "tree", "reading", "follow", "clocks", "code", "place", "field", "choices"),
     *("items", "composer", "form", "preview", "approval", "question", "approval_group", "notices", "attention"),

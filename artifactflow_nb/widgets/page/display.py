@@ -2,7 +2,7 @@
 
 A newer saved output replaces the older one with a single `update_display_data` message. The message is sent from the
 engine's thread with the parent header of the cell's own request, so it cannot land in another cell. nbclient
-(papermill, nbconvert, jupytext) drops such a message once it executes the next cell; `LiveDisplay.repeat` is for that.
+(papermill, nbconvert, jupytext) drops the message if it already executes the next cell, hence `LiveDisplay.repeat`.
 """
 
 import os
@@ -27,7 +27,7 @@ _SESSION_VARIABLE = "JPY_SESSION_NAME"
 
 @cache
 def live_mode() -> LiveMode:
-    """Return how the front end of this kernel shows live views; the answer is found once."""
+    """Return how the front end of this kernel shows live views; the answer is cached."""
     shell = get_ipython()
     marimo = sys.modules.get("marimo")
     if marimo is not None and marimo.running_in_notebook():
@@ -60,7 +60,7 @@ class Display:
             self._publisher.unregister_hook(self._keep_metadata)
 
     def _keep_metadata(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Keep what a front end adds to the first message: Colab, for example, the manager of its widgets."""
+        """Keep the metadata that a front end adds to the first message, such as Colab's widget manager."""
         self._metadata = message["content"]["metadata"]
         return message
 
@@ -76,7 +76,7 @@ class Display:
         )
 
     def replace_from_current_cell(self, content: Mapping[str, Any]) -> None:
-        """Replace the displayed content with a message of the current cell; call it in the thread of that cell."""
+        """Replace the displayed content with a message of the current cell; call this in the thread of the cell."""
         self._publisher.publish(dict(content), transient=self._transient, update=True)
 
     @property
@@ -86,7 +86,7 @@ class Display:
 
 
 def _publisher() -> Any:
-    """Display publisher of the current IPython shell.
+    """Return the display publisher of the current IPython shell.
 
     Errors: `UsageError` outside IPython.
     """
@@ -102,5 +102,5 @@ def has_kernel() -> bool:
 
 
 def show_saved(output: SavedOutput) -> None:
-    """Display a saved output in the current cell; it is never updated."""
+    """Display a saved output in the current cell; the output is never updated."""
     _publisher().publish(dict(output))

@@ -35,23 +35,23 @@ STATUS_MARKS = {
 
 
 def status_mark(status: str) -> str:
-    """A symbol with an accessible name, so that the status is readable without colour."""
+    """Build a symbol with an accessible name, so that the status is readable without colour."""
     name, sign = status_label(status), STATUS_MARKS[status]
     return f'<span class="af-mark af-{status}" role="img" aria-label="{name}">{sign}</span>'
 
 
 def name_html(name: str, label: str) -> str:
-    """HTML of the display name of a tool or an agent, with the tooltip of `Named`."""
+    """Render the display name of a tool or an agent, with the tooltip of `Named`, as HTML."""
     return f'<span class="af-name"{Named(label, name).tooltip}>{escape(capitalized(label))}</span>'
 
 
 def time_html(time: datetime) -> str:
-    """HTML of a time in the zone of the kernel; a page with scripts shows it in the zone of its reader."""
+    """Render a time in the zone of the kernel as HTML; a page with scripts shows the time in the reader's zone."""
     return f'<span data-at="{time.timestamp() * 1000:.0f}">{format_local_time(time)}</span>'
 
 
 def params_html(params: Mapping[str, Any], *, without: Iterable[str] = ()) -> str:
-    """Definition list of the parameters that are not None, except some names, with long values shortened."""
+    """Build a definition list of the parameters that are not None, except some names; long values are shortened."""
     hidden = set(without)
     rows = []
     for name, value in params.items():
@@ -65,12 +65,12 @@ def params_html(params: Mapping[str, Any], *, without: Iterable[str] = ()) -> st
 
 
 def action_attributes(act: str, **args: Any) -> str:
-    """HTML attributes of an element that performs `act` with these arguments (JSON values) on a click."""
+    """Return the HTML attributes of an element that performs `act` with the arguments (JSON values) on a click."""
     return f'data-act="{escape(act)}" data-args="{escape(orjson.dumps(args).decode())}"'
 
 
 def button(label: str, act: str, *, css: str = "", name: str = "", pressed: bool | None = None, **args: Any) -> str:
-    """HTML of a button.
+    """Render a button as HTML.
 
     Args:
         label: Visible text, unescaped.
@@ -87,6 +87,6 @@ def button(label: str, act: str, *, css: str = "", name: str = "", pressed: bool
 
 
 def format_buttons(act: str, name: EnglishText = "Download {form}: {kind}") -> list[str]:
-    """Buttons that download a document, one per export format, with a text for the accessible names."""
+    """Build a download button for each export format; `name` completes the accessible names."""
     kinds = {form: translate(export_format.label) for form, export_format in EXPORT_FORMATS.items()}
     return [button(form, act, name=translate(name, form=form, kind=kind), form=form) for form, kind in kinds.items()]

@@ -20,13 +20,13 @@ class Node:
         html: Own content, sanitised: the whole of a leaf, the summary of a fold, the text of an approval.
         kind: `leaf`, `box` (own content, then children), `fold` (summary and children), `list` and its `item`s, which
             have no content of their own, or a kind that only a live page shows: `controls` (a leaf with buttons),
-            `form` (the page builds it from `data`), `approval` (its own content is saved too, its controls are not),
-            `approvals` (a box of such cards, with controls that decide several).
+            `form` (built by the page from `data`), `approval` (a card; its controls are not saved), `approvals` (a
+            box of approval cards, with controls that decide several cards).
         css: Class names.
         is_open: Whether a fold is open until the reader toggles it.
         data: Input from which the page builds a form or the controls of an approval; JSON values.
         children: Child nodes, in order.
-        text: Plain text of the node and its children in saved output; None to use that of the children.
+        text: Plain text of the node and its children in saved output; None to use the texts of the children.
     """
 
     key: str
@@ -56,7 +56,7 @@ class PlacedNode:
 
 
 class TreeDiff:
-    """Computes patches from the tree that the page has to the current one.
+    """Computes patches from the tree that the page has to the current tree.
 
     A node that is the identical object in the same position is skipped with its children, so finished parts of a view
     cost nothing.
@@ -67,16 +67,16 @@ class TreeDiff:
         self._nodes: tuple[Node, ...] = ()
 
     def snapshot(self, nodes: tuple[Node, ...]) -> dict[str, Any]:
-        """Patch that builds the tree from an empty page."""
+        """Return the patch that builds the tree from an empty page."""
         self._sent, self._nodes = {}, ()
         return self.patch(nodes)
 
     def patch(self, nodes: tuple[Node, ...]) -> dict[str, Any]:
-        """Changes since the last call; empty if there are none.
+        """Return the changes since the last call; the patch is empty if nothing changed.
 
         Returns:
             `shape`: elements to create, move or change, in order; `text`: triples of key, number of characters to keep
-            and text to append after them; `gone`: keys to remove.
+            and text to append; `gone`: keys to remove.
         """
         changes = _PatchBuilder(self._sent)
         changes.compare(self._nodes, nodes, "")
@@ -95,8 +95,8 @@ class _PatchBuilder:
         self._seen: set[str] = set()
 
     def compare(self, old: tuple[Node, ...], new: tuple[Node, ...], parent: str, *, is_moved: bool = False) -> None:
-        """Record the differences between the old and the new children of an element, which may have moved."""
-        # A streamed answer has hundreds of finished blocks before the one that grows.
+        """Record the differences between the old and the new children of an element; the element may have moved."""
+        # A streamed answer has hundreds of finished blocks before the block that grows.
         n_same = next((n for n, differs in enumerate(map(is_not, old, new)) if differs), min(len(old), len(new)))
         after = new[n_same - 1].key if n_same else ""
         if is_moved:
@@ -129,7 +129,7 @@ class _PatchBuilder:
                 n_units = len(node.html[:n_common].encode("utf-16-le", "surrogatepass")) // 2
                 self._texts.append((node.key, n_units, node.html[n_common:]))
             self._sent[node.key] = placed
-            if sent and sent.node is node:  # only moved: its children moved with it
+            if sent and sent.node is node:  # the node only moved, with its children
                 self._seen.update(_keys(node))
             else:
                 moved = is_moved or (sent is not None and sent.parent != parent)
@@ -137,12 +137,12 @@ class _PatchBuilder:
 
     def finish(self) -> dict[str, Any]:
         """Remove missing nodes from `sent` and return the patch."""
-        # A key that is missing from one parent may have been seen below another: that node moved.
+        # A key that is missing from one parent may have been seen below another parent: the node moved.
         gone = [key for key in self._missing if key not in self._seen]
         for key in gone:
             del self._sent[key]
-        parts = {"shape": self._shapes, "text": self._texts, "gone": gone}
-        return {name: part for name, part in parts.items() if part}
+        patch = {"shape": self._shapes, "text": self._texts, "gone": gone}
+        return {name: changes for name, changes in patch.items() if changes}
 
 
 def _keys(node: Node) -> Iterator[str]:
@@ -153,7 +153,7 @@ def _keys(node: Node) -> Iterator[str]:
 
 
 def prefixed(nodes: tuple[Node, ...], prefix: str) -> tuple[Node, ...]:
-    """Copy with `prefix` before every key, so that several trees can be combined; a node has one copy for a prefix."""
+    """Copy nodes with `prefix` before every key, so that trees can be combined; the copy of a node is cached."""
     return tuple(_with_prefix(node, prefix) for node in nodes)
 
 

@@ -48,7 +48,7 @@ class PageWidget(anywidget.AnyWidget):
         # Workaround for ipykernel 7.4, so that clicks work while a cell runs: it handles comm messages in the shell
         # whose request the kernel's last message on the comm answered, here the main shell, which a cell may block
         # for minutes. It stores that shell in this attribute. Without the attribute, and with messages that have no
-        # parent header, the subshell requested by the page is used.
+        # parent header, ipykernel uses the subshell that the page requested.
         comm: Any = self.comm
         vars(comm).pop("_reply_subshell_id", None)
 
@@ -75,7 +75,7 @@ class PageWidget(anywidget.AnyWidget):
 
 @cache
 def _cell_layout() -> Layout:
-    """Return the layout of all views in cells, which no caller can change, so that a saved notebook has one."""
+    """Return the layout of all views in cells, which no caller can change: a saved notebook has one layout."""
     return Layout()
 
 
@@ -101,11 +101,11 @@ class Panel(PageWidget):
         is_live: Returns True if a page may be connected.
         mode: How cells show live views.
         notify: Announce open requests outside the view, e.g. in the page title.
-        save: Writes the saved output into the cell that displays the view, see `PageStream`; by default there is none.
-        report: Called on the engine's loop with changed values; by default they become those of this panel.
+        save: Writes the saved output into the cell that displays the view, see `PageStream`; by default nothing.
+        report: Called on the engine's loop with changed values; by default the panel takes over the values.
 
     Attributes:
-        run_id: Id of the run; empty if there is none.
+        run_id: Id of the run, or an empty string.
         status: Status of the run, such as `running`, `waiting` or `completed`.
         pending: Number of requests that wait for a decision.
         cost_usd: Cost so far in US dollars; None if no price is known.
@@ -153,7 +153,7 @@ class Panel(PageWidget):
     # --- as a widget --------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open the comm, once the view is open: a panel that no container shows has none."""
+        """Open the comm if the view is open: a panel that no container shows has no comm."""
         if self._stream is not None and self.comm is None:
             super().open()
 
@@ -184,7 +184,7 @@ class Panel(PageWidget):
 
     @traitlets.observe("comm")
     def _close_with_comm(self, change: Mapping[str, Any]) -> None:
-        """Let the end of the comm close the panel: marimo closes comms, not widgets, when it executes a cell again."""
+        """Close the panel when its comm is closed: on executing a cell again, marimo closes comms, not widgets."""
         if (comm := change["new"]) is not None:
 
             def close(**parts: Any) -> None:
@@ -195,12 +195,12 @@ class Panel(PageWidget):
             comm.close = close
 
     def follow(self) -> None:
-        """Open the view unless the state is known from one in a cell."""
+        """Open the view unless a view in a cell already reports the state."""
         if not self._is_followed:
             self.start()
 
     def observe(self, handler: Any, names: Any = traitlets.All, type: Any = "change") -> None:  # noqa: A002 - as in traitlets
-        """Call a handler when values change; the view is opened if it is about values of the view."""
+        """Call a handler when values change; a handler for values of the view opens the view."""
         names_list = [names] if isinstance(names, str) else names
         if names is traitlets.All or not set(names_list).isdisjoint(PanelState._fields):
             self.follow()
@@ -211,10 +211,10 @@ class Panel(PageWidget):
             self._thread.call_soon(self.start().receive, content)
 
     def _send_message(self, message: Mapping[str, Any]) -> None:
-        """Send a message of the view; a busy kernel may get no request for its script, so that comes first."""
+        """Send a message of the view; the script is sent first, as a busy kernel may not receive the request for it."""
         if self._stream and not self._stream.has_page and message["type"] == "snapshot":
             self._n_unheard += 1
-            if self._n_unheard.bit_count() == 1:  # powers of two
+            if self._n_unheard.bit_count() == 1:  # with the 1st, 2nd, 4th, 8th … snapshot
                 self._post(assets.page_script(self._thread.language))
         self._post(message)
 
@@ -233,7 +233,7 @@ class Panel(PageWidget):
     # --- in cells -----------------------------------------------------------------------------------------------------
 
     def saved_output(self) -> SavedOutput:
-        """Current content as static output: `text/plain` and `text/html`."""
+        """Return the current content as static output: `text/plain` and `text/html`."""
 
         async def render_once() -> SavedOutput:
             view = self._create_view()
@@ -257,7 +257,7 @@ class Panel(PageWidget):
         return LiveDisplay(self._create_view(), self._thread, mode=self._mode, notify=self.notify, report=self._report)
 
     def _repr_mimebundle_(self, **_wanted: object) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """Return the saved output, with the view of the widget where that is how live views are shown."""
+        """Return the saved output, with the view of the widget if the front end shows live views as widgets."""
         view = {WIDGET_VIEW: widget_view(self.model_id)} if self._mode == "widget" and self._is_live() else {}
         return {**self.saved_output(), **view}, {}
 
@@ -297,7 +297,7 @@ class LiveDisplay:
             self._display = Display(self._content(self._early or SavedState(0, output, is_last=False)))
 
     async def answers_ping(self) -> bool:
-        """Return whether a page that shows this view responds; await it on the engine's loop."""
+        """Return whether a page that shows this view responds; await the call on the engine's loop."""
         return await self._stream.answers_ping()
 
     @property
@@ -324,7 +324,7 @@ class LiveDisplay:
         return SavedState(number, content, is_last)
 
     def _content(self, saved: SavedState) -> Mapping[str, Any]:
-        if saved.is_last:  # no view is mounted over it, so it needs no host element
+        if saved.is_last:  # no view is mounted over the last output: it needs no host element
             return dict(saved.content)
         if self._is_widget:
             return {**saved.content, WIDGET_VIEW: widget_view(self._panel.model_id)}
@@ -332,7 +332,7 @@ class LiveDisplay:
 
 
 def widget_view(model_id: str) -> dict[str, Any]:
-    """Reference to a widget in an output."""
+    """Return the reference to a widget in an output."""
     return {"version_major": 2, "version_minor": 0, "model_id": model_id}
 
 

@@ -13,7 +13,7 @@ class StorePoller:
 
     Args:
         read: Returns a small value that differs after every change, for example a count.
-        changed: Called when the value differs from the last one.
+        changed: Called when the value differs from the last value.
     """
 
     def __init__(self, read: Callable[[], Awaitable[object]], changed: Callable[[], Awaitable[None]]) -> None:
@@ -42,10 +42,10 @@ class StorePoller:
         value = await self._read()
         if value != self._last_value:
             await self._changed()
-            self._last_value = value  # after the callback: if it fails, the next poll calls it again
+            self._last_value = value  # after the callback: if the callback fails, the next poll repeats it
 
     def stop(self) -> None:
-        """Stop polling; it cannot be started again."""
+        """Stop polling for good."""
         self._is_stopped = True
         if self._task:
             self._task.cancel()

@@ -59,7 +59,7 @@ def saved_text(html: str) -> str:
 
 
 def copy_script() -> str:
-    """The only script in a saved output. It copies code as text and a table as values between tabs."""
+    """Return the only script in a saved output: it copies code as text and a table as values between tabs."""
     label, copied, refused = translate("Copy"), translate("Copied"), translate("Not allowed")
     return (
         "const s=getSelection(),name=this.ariaLabel;"
@@ -70,7 +70,7 @@ def copy_script() -> str:
 
 
 def _with_copy_button(match: re.Match[str]) -> str:
-    """Return code or a table with a copy button, which stays hidden if a sanitiser removes its script."""
+    """Add a copy button to code or a table; the button stays hidden if a sanitiser removes the script."""
     name = translate("Copy this code" if match[1] == "pre" else "Copy this table")
     script = copy_script()
     button = f'<button type="button" class="af-button af-small af-copy-code" aria-label="{name}" onclick="{script}">'
@@ -84,7 +84,7 @@ def saved_fragment(nodes: tuple[Node, ...]) -> SavedOutput:
 
 
 def saved_html(nodes: tuple[Node, ...]) -> str:
-    """HTML of nodes: folds as `<details>`, no buttons and no forms."""
+    """Serialise nodes as HTML: folds as `<details>`, no buttons and no forms."""
     return "".join(_html(node) for node in nodes if node.kind not in _LIVE_ONLY)
 
 

@@ -31,7 +31,7 @@ PATCH_INTERVAL_S = 0.04
 # Until a page has said hello, the whole tree is sent each time, so less often.
 BLIND_INTERVAL_S = 1.0
 SAVE_DELAY_S = 0.5
-# A page that was closed during a composition never sends the end of its hold.
+# A page that was closed during a composition never releases its hold.
 MAX_HOLD_S = 30.0
 DISCONNECT_AFTER_S = 3.0
 _PING_INTERVAL_S = 0.2
@@ -72,7 +72,7 @@ class PageStream:
         leave: Called once when the view is closed; from then on the pages show the saved output.
         report: Called with the state of the view when it has changed since it was opened.
         save_delay_s: Seconds without another `save_soon` before the output is saved.
-        disconnect_after_s: Seconds to wait for another page after one has removed its output.
+        disconnect_after_s: Seconds to wait for another page after a page has removed its output.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class PageStream:
     # --- life cycle -------------------------------------------------------------------------------------------------
 
     async def open(self) -> PanelState:
-        """Open the view and return its state; it is closed when no page shows it any longer or the engine closes."""
+        """Open the view and return its state; the view closes with its last page or with the engine."""
         try:
             await self._view.open(self)
         except BaseException:
@@ -129,7 +129,7 @@ class PageStream:
         return self._state
 
     async def _finish_with_engine(self) -> None:
-        # A closing engine cancels the tasks of its loop; this task does nothing but wait for that.
+        # A closing engine cancels the tasks of its loop; this task only waits for the cancellation.
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -178,15 +178,15 @@ class PageStream:
         self._log_errors(self.flush)
         self._log_errors(self._save_now)
 
-    def effect(self, page: str, name: str, **parts: Any) -> None:
+    def effect(self, page: str, name: str, **arguments: Any) -> None:
         """Run a browser effect on one page with the next flush; see `view.Screen`."""
-        self._effects.append({"type": "effect", "page": page, "name": name, **parts})
+        self._effects.append({"type": "effect", "page": page, "name": name, **arguments})
         self.refresh()
 
     # --- messages to and from the pages -----------------------------------------------------------------------------
 
     def _log_errors(self, step: Callable[[], None]) -> None:
-        """Call `step` and log its errors; the loop would print them below an arbitrary cell."""
+        """Call `step` and log its errors, which the loop would print below an arbitrary cell."""
         try:
             step()
         except Exception:  # noqa: BLE001 - one failed update must not end the view: the next change is sent again
@@ -202,20 +202,20 @@ class PageStream:
         if (state := self._view.state()) != self._state:
             self._state = state
             self._report(state)
-        # A page's hello may be queued behind a running cell, and messages before it may be lost: send no patches yet.
+        # A page's hello may be queued behind a running cell, and messages before the hello may be lost: send no patch.
         if not self._page_seen:
             self._snapshot()
             return
         tree = self._diff.patch(self._view.nodes())
-        parts: dict[str, Any] = {"tree": tree} if tree else {}
+        changes: dict[str, Any] = {"tree": tree} if tree else {}
         if (announcement := self._view.announcement()) != self._announced:
-            parts["announce"] = self._announced = announcement
+            changes["announce"] = self._announced = announcement
         if self._view.css != self._css:
-            parts["css"] = self._css = self._view.css
+            changes["css"] = self._css = self._view.css
         if self._finished:
-            parts["ended"] = True
-        if parts:
-            self._post("patch", **parts)
+            changes["ended"] = True
+        if changes:
+            self._post("patch", **changes)
         effects, self._effects = self._effects, []
         for effect in effects:
             self._send(effect)
@@ -268,11 +268,11 @@ class PageStream:
         self._send({"type": "result", "page": act.page, "id": number, **result})
 
     async def answers_ping(self, timeout_s: float = 5.0) -> bool:
-        """True if a page responds within `timeout_s` seconds."""
+        """Return whether a page responds within `timeout_s` seconds."""
         self._page_responded.clear()
         try:
             async with asyncio.timeout(timeout_s):
-                # A page that has not mounted the view yet misses messages, so one ping is not enough.
+                # A page that has not mounted the view yet misses messages, so the ping is repeated.
                 while not self._page_responded.is_set():
                     self._send({"type": "ping"})
                     with suppress(TimeoutError):
@@ -281,12 +281,12 @@ class PageStream:
             return False
         return True
 
-    def _post(self, kind: str, **parts: Any) -> None:
+    def _post(self, kind: str, **fields: Any) -> None:
         self._seq += 1
-        self._send({"type": kind, "seq": self._seq, "now": time.time() * 1000, **parts})
+        self._send({"type": kind, "seq": self._seq, "now": time.time() * 1000, **fields})
 
     def _save_now(self) -> None:
-        """Save the output unless it is unchanged; deferred while a page blocks saving."""
+        """Save the output if it has changed; a page can defer the save."""
         if self._save_timer:
             self._save_timer.cancel()
             self._save_timer = None
@@ -294,7 +294,7 @@ class PageStream:
             self.save_soon()
             return
         output = self._view.saved_output()
-        # The last output is written even if it is unchanged: it must lose its host element.
+        # The last output is written even if it is unchanged: its host element must go.
         if self._saved and output == self._saved_output and not self._finished:
             return
         self._saved_output = output

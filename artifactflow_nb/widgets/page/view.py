@@ -39,7 +39,7 @@ class PageAction:
 
 
 class PanelState(NamedTuple):
-    """What a view shows, for the values of its `Panel`, which describes them."""
+    """The state of a view; `Panel` describes the fields."""
 
     run_id: str = ""
     status: str = ""
@@ -60,9 +60,9 @@ class Screen(Protocol):
         """Save the current output in the notebook soon."""
 
     def finish(self) -> None:
-        """Replace the live view by the saved output permanently, since nothing will change."""
+        """Replace the live view by the saved output permanently."""
 
-    def effect(self, page: str, name: str, **parts: Any) -> None:
+    def effect(self, page: str, name: str, **arguments: Any) -> None:
         """Run a browser effect on one page, after it has received the current tree.
 
         Args:
@@ -70,9 +70,9 @@ class Screen(Protocol):
             name: `copy` (text) to the clipboard, `download` (filename, media_type, base64), `picture` (base64, and text
                 as its name) over the page until it is closed, `cell` (source, cell_type) for a new cell below, `focus`
                 on the first focusable element of a node (key) or on the control with these arguments as JSON (text),
-                `fill` (key, text) into its text field, `complete` (key, word, options) with completions for that field,
+                `fill` (key, text) into a node's text field, `complete` (key, word, options) with its completions,
                 `show` (key) to scroll to a node, `end` (key) to scroll to the end of a node.
-            parts: The arguments of the effect.
+            arguments: The arguments of the effect.
         """
 
 
@@ -95,29 +95,29 @@ class View(ABC):
 
     @abstractmethod
     def nodes(self) -> tuple[Node, ...]:
-        """Current content."""
+        """Return the current content."""
 
     def saved_nodes(self) -> tuple[Node, ...]:
-        """Return the content of the saved output if it differs from that of the page."""
+        """Return the content of the saved output; by default the content of the page."""
         return self.nodes()
 
     def saved_output(self) -> SavedOutput:
-        """Current content as static output for the saved notebook."""
+        """Return the current content as static output for the saved notebook."""
         return saved_output(self.saved_nodes(), css=self.css)
 
     def announcement(self) -> str:
-        """Text that a screen reader announces when it changes; empty for none."""
+        """Return the text that a screen reader announces when the text changes, or an empty string."""
         return ""
 
     def state(self) -> PanelState:
-        """Return the state of the run that the view is about; empty for other views."""
+        """Return the state of the displayed run, or an empty state."""
         return PanelState()
 
     async def act(self, act: PageAction) -> str:
         """Call the handler `act_<name>`; unknown actions are ignored.
 
         Returns:
-            Message to show at the control; empty for none.
+            Message to show at the control, or an empty string.
 
         Errors: an `ArtifactFlowError` is shown at the control.
         """
@@ -125,7 +125,7 @@ class View(ABC):
         return (await handler(act)) or "" if handler else ""
 
     async def download(self, act: PageAction, document: ExportDocument) -> str:
-        """Let the page save a document as a file in the `form` of an action; the result is the message to show."""
+        """Let the page save a document as a file in the `form` of an action, and return the message to show."""
         form = str(act.args.get("form"))
         content = await asyncio.to_thread(document_bytes, document, form)  # a large document would block the loop
         name, data = document_name(document, form), base64.b64encode(content).decode()
