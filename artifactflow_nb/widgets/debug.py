@@ -1,4 +1,4 @@
-"""`DebugMiddleware`: live table of model and tool calls with agent, time, tokens, prompts and results.
+"""`DebugMiddleware`: a live table of model and tool calls with agent, time, tokens, prompts and results.
 
 ::
 
@@ -30,13 +30,13 @@ CallOutcome = ModelOutcome | ToolOutcome | CallError
 
 @dataclass(slots=True)
 class _CallRow:
-    """A call with its outcome; None while it is running."""
+    """A call with its outcome; the outcome of a running call is None."""
 
     call: ObservedCall
     outcome: CallOutcome | None
 
     def cells(self) -> tuple[CardCell, ...]:
-        """Row of the table, see `_COLUMNS`."""
+        """Return the row of the table, see `_COLUMNS`."""
         call, outcome = self.call, self.outcome
         subject = (call.step, Code(call.model)) if isinstance(call, ModelCall) else (None, Code(call.tool))
         usage = outcome.usage if isinstance(outcome, ModelOutcome) else None
@@ -46,7 +46,7 @@ class _CallRow:
         return (call.agent, *subject, status, time, *tokens)
 
     def text(self) -> str:
-        """Prompt or parameters, then the reply, result or error."""
+        """Return the prompt or the parameters, then the reply, result or error."""
         call, outcome = self.call, self.outcome
         if isinstance(call, ModelCall):
             request = call.prompt
@@ -72,7 +72,7 @@ class _CallRow:
 
 
 class DebugMiddleware(CardMixin, Middleware):
-    """Middleware that displays the last calls; in a notebook, the most recent display is updated live.
+    """Middleware that displays the last calls; a notebook updates the most recent display.
 
     Args:
         last: Maximum number of displayed calls.
@@ -92,7 +92,7 @@ class DebugMiddleware(CardMixin, Middleware):
         self._timer: Timer | None = None
 
     async def after_model(self, call: ObservedCall, outcome: CallOutcome | None = None) -> None:
-        """Add a running call and drop the oldest one above the limit, or add an outcome unless its call was dropped."""
+        """Add a running call, and drop the oldest call above the limit; or add the outcome of a displayed call."""
         with self._lock:
             row = next((row for row in reversed(self._rows) if _id(row.call) == _id(call)), None)
             if row is not None:
@@ -105,7 +105,7 @@ class DebugMiddleware(CardMixin, Middleware):
                     first = min(self._rows, key=lambda row: row.call.at)  # calls may arrive in any order
                     self._rows.remove(first)
                     self._n_dropped += 1
-                    if first.outcome is None:  # it will arrive later, and must not add the call again
+                    if first.outcome is None:  # its outcome must not add the call again
                         self._dropped_ids.add(_id(first.call))
             self._redraw_soon()
 
@@ -117,10 +117,10 @@ class DebugMiddleware(CardMixin, Middleware):
     on_tool_error = on_model_error
 
     def _redraw_soon(self) -> None:
-        """Redraw after `REDRAW_INTERVAL_S`, unless that is scheduled already."""
+        """Redraw after `REDRAW_INTERVAL_S`, unless a redraw is scheduled."""
         if self._display is not None and self._timer is None:
             self._timer = Timer(REDRAW_INTERVAL_S, self._redraw)
-            self._timer.daemon = True  # do not delay the end of the process
+            self._timer.daemon = True  # the timer must not delay the end of the process
             self._timer.start()
 
     def _redraw(self) -> None:

@@ -3,7 +3,7 @@
 ::
 
     page    {type: "ask", runs}     ──>  statuses of the runs that are in the store
-    page    {type: "act", act, run} ──>  the answer to copy, or what takes the place of the output: a chat, or with
+    page    {type: "act", act, run} ──>  the answer to copy, or the view that replaces the output: a chat, or after
                                          "retry" the view of a new run
 
 One widget serves all outputs of a page, so an ended run needs neither a view nor a widget of its own.
@@ -55,23 +55,23 @@ class EndedRuns(PageWidget):
             self.send({"type": "failed", "message": str(error)})
 
     async def _statuses(self, run_ids: list[str]) -> dict[str, str]:
-        """Return the statuses of those ended runs that are in the store, by id."""
-        found = {}
+        """Return the statuses of the ended runs that are in the store, by id."""
+        statuses = {}
         for run_id in run_ids:
             try:
                 status = (await self._thread.engine.runs.get(run_id)).status
             except NotFound:
                 continue
             if status not in {RUNNING, WAITING}:
-                found[run_id] = COMPLETED if status == COMPLETED else "failed"
-        return found
+                statuses[run_id] = COMPLETED if status == COMPLETED else "failed"
+        return statuses
 
     async def _message(self, run_id: str) -> StoredMessage:
         run = await self._thread.engine.runs.get(run_id)
         return await self._thread.engine.conversations.message(run.message_id)
 
     async def _report(self, run_id: str) -> str:
-        """Return the newest text of an artifact that a run wrote, except the plan; empty if the run wrote none."""
+        """Return the newest text of an artifact that a run wrote, except the plan, or an empty string."""
         run = await self._thread.engine.runs.get(run_id)
         histories = await self._thread.engine.artifacts.histories(run.conversation_id, message_id=run.message_id)
         histories.pop(TASK_PLAN_ID, None)
@@ -104,7 +104,7 @@ class EndedRuns(PageWidget):
         self._replace_output(view, PageAction("regenerate", {"message": message.message_id}) if is_again else None)
 
     def _replace_output(self, view: View, act: PageAction | None = None) -> None:
-        """Replace the output of a run by a view that has performed an action; its page writes what is saved."""
+        """Replace the output of a run by a view that has performed an action; the page saves the new output."""
 
         def save(output: SavedOutput, number: int, is_last: bool) -> SavedState:
             return SavedState(number, output if is_last else with_host(output, panel.key, number), is_last)

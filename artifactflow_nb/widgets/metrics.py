@@ -1,11 +1,11 @@
-"""`MetricsView`: a table of grouped metrics. It shows `metrics_df`; a reader chooses the arguments of the call.
+"""`MetricsView`: a table of grouped metrics. The table shows `metrics_df` for arguments that a reader chooses.
 
 ::
 
     head      title, button "As DataFrame"
     form      kind of group, words of the filter
-    within    the groups whose runs are displayed, each with a button that leaves it
-    table     the name of a group opens the table of its runs, that of a run its conversation
+    within    the groups that the table is limited to, each with a button that lifts the limit
+    table     a click on a group shows the runs of the group, a click on a run opens its conversation
 """
 
 import asyncio
@@ -72,21 +72,21 @@ class MetricsView(ChatHost):
         super().__init__(thread)
         self._load_frame, self._call, self._filters = load_frame, call, filters
         self._form = {"by": "agent", "search": ""}
-        self._within: dict[str, tuple[str, str]] = {}  # key and name of a group, by its kind
+        self._within: dict[str, tuple[str, str]] = {}  # key and name of a group, by the kind of group
         self._order: dict[str, Any] = {}
         self._frame: Any  # a DataFrame
-        self._by = "agent"  # of the loaded frame: while another one is loading, the form is ahead of it
+        self._by = "agent"  # of the loaded frame, not of the form
         self._load_lock = asyncio.Lock()
 
     async def load(self) -> None:
         """Load the frame."""
-        async with self._load_lock:  # so that the latest choice is not replaced by an earlier one
+        async with self._load_lock:  # an earlier load must not finish last
             arguments = self.arguments
             self._frame, self._by = await asyncio.to_thread(self._load_frame, **arguments), arguments["by"]
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the call that gives the displayed table, without those that have their defaults."""
+        """The arguments of the call that gives the displayed table, without defaults."""
         within = {by: key for by, (key, _) in self._within.items()}
         if "day" in within:
             first = datetime.fromisoformat(within.pop("day"))
@@ -129,7 +129,7 @@ class MetricsView(ChatHost):
         await self._show_and_save()
 
     async def act_sort(self, act: PageAction) -> None:
-        """Sort by a column, the highest value first; if that is the order already, the lowest one first."""
+        """Sort by a column, the highest value first; a second click sorts the lowest value first."""
         column = str(act.args.get("column"))
         turns_round = column == self._sorted_by and not self._order.get("ascending")
         self._order = {"sort": column, **({"ascending": True} if turns_round else {})}
@@ -143,7 +143,7 @@ class MetricsView(ChatHost):
         await self._show_and_save()
 
     async def act_leave(self, act: PageAction) -> None:
-        """Show the other groups again."""
+        """Show all groups again."""
         by = str(act.args.get("by"))
         if self._within.pop(by, None) is not None:
             self._form, self._order = {**self._form, "by": by}, {}
@@ -156,15 +156,16 @@ class MetricsView(ChatHost):
     # --- content ------------------------------------------------------------------------------------------------------
 
     def own_nodes(self, *, is_saved: bool = False) -> tuple[Node, ...]:
-        """Return head, form and table; the saved output has the call in the place of controls."""
+        """Return title, form and table; the saved output has the call instead of controls."""
         title = f"<strong>{translate(self.label)}</strong>"
         text = translate("{title}: {text}", title=translate(self.label), text=self.code)
-        head = Node("title", title, css="af-question", text=text)
+        title_node = Node("title", title, css="af-question", text=text)
         if is_saved:
-            return head, self._table(is_saved=True), Node("call", f"<p><code>{escape(self.code)}</code></p>", text="")
+            call = Node("call", f"<p><code>{escape(self.code)}</code></p>", text="")
+            return title_node, self._table(is_saved=True), call
         name = translate("As DataFrame: add a cell with this table")
         frame = Node("frame", button(translate("As DataFrame"), "frame", name=name), "controls", "af-controls")
-        box = Node("head", kind="box", css="af-home-head", children=(head, frame))
+        box = Node("head", kind="box", css="af-home-head", children=(title_node, frame))
         return box, self._form_node(), *self._within_nodes(), self._table(is_saved=False)
 
     def _form_node(self) -> Node:
@@ -177,7 +178,7 @@ class MetricsView(ChatHost):
         return form_node("form", "show", "", name, fields, css="af-groups-form", is_instant=True)
 
     def _within_nodes(self) -> Iterator[Node]:
-        """Yield the buttons that leave the groups whose runs are displayed."""
+        """Yield the buttons that lift the limit to a group."""
         buttons = []
         for by, (_, name) in self._within.items():
             text = translate("{title}: {text}", title=capitalized(translate(by, context="column")), text=name)
@@ -224,7 +225,7 @@ class MetricsView(ChatHost):
         return Node("table", html, text="\n".join([CardTable(headings, lines).plain(), *notes]))
 
     def _heading(self, column: str, text: str, is_saved: bool) -> str:
-        """Return the heading of a column, as a button that sorts by it."""
+        """Return the heading of a column, as a button that sorts by the column."""
         order = "ascending" if self._order.get("ascending") else "descending"
         state = f' aria-sort="{order}"' if column == self._sorted_by else ""
         attributes = f'type="button" class="af-sort" {action_attributes("sort", column=column)}'
@@ -232,7 +233,7 @@ class MetricsView(ChatHost):
         return f'<th scope="col"{state}>{html}</th>'
 
     def _name(self, key: str, name: str, values: _Group, *, is_saved: bool) -> str:
-        """Return the name of a group as a button that shows its runs, or of a run as one that opens it."""
+        """Return the name of a group as a button that shows its runs, or of a run as a button that opens the run."""
         by, html = self._by, escape_with_language(name)
         attributes = f'aria-label="{escape(translate("{name}: show the runs", name=name))}" '
         if by == "run":
@@ -244,7 +245,7 @@ class MetricsView(ChatHost):
 
 
 def _text(column: str, values: _Group) -> str:
-    """Format a figure of a group; a dash for an unknown one."""
+    """Format a figure of a group; an unknown figure is a dash."""
     value, is_estimated = values[column], bool(values["tokens_estimated"] and values[column])
     if value is None:
         return "–"
@@ -263,7 +264,7 @@ def _text(column: str, values: _Group) -> str:
 
 
 def _bar(value: float | None, longest: float | None) -> str:
-    """Return a bar for a time in relation to the longest one; the number stands beside it."""
+    """Return a bar for a time in relation to the longest time; the number stands beside the bar."""
     if value is None or not longest:
         return ""
     return f'<span class="af-groups-bar" aria-hidden="true"><span style="width: {value / longest:.0%}"></span></span>'

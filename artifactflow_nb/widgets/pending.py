@@ -33,8 +33,8 @@ class PendingView(PolledView):
 
     Args:
         decide: Decides a request; None to decide in the name of the person at the page.
-        run_id: Show only this run and its subruns, until it has ended; None for all runs.
-        address: Address of the conversation of a run, for a link; empty for none.
+        run_id: Show only this run and its subruns, until the run has ended; None for all runs.
+        address: Returns the address of the conversation of a run, for a link; an empty address adds no link.
     """
 
     label: EnglishText = "Approvals"
@@ -82,9 +82,9 @@ class PendingView(PolledView):
             self.screen.finish()
 
     def nodes(self) -> tuple[Node, ...]:
-        """Return the cards of each run, or a note if there are none."""
+        """Return the cards of each run, or a note if no request is open."""
         if self._requests:
-            # One box, so that the requests of several runs can be decided at once.
+            # All cards are in one box, so that the requests of several runs can be decided at once.
             return (approval_box(self._entry(run) for run in self._runs.values()),)
         if self._run_id is None:
             text = translate("Nothing waits for a decision.")
@@ -96,7 +96,7 @@ class PendingView(PolledView):
         return (Node("decided", lines, css="af-quiet", text="\n".join(decided)), Node("continues", running, "controls"))
 
     def saved_nodes(self) -> tuple[Node, ...]:
-        """The cards, with the code that decides them in any kernel."""
+        """Return the cards, with the code that decides the requests in any kernel."""
         hints = [request_hint(request, self._run_of[request.id]) for request in self._requests.values()]
         hint = hint_for_status(WAITING)
         note = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hints else []
@@ -123,7 +123,7 @@ class PendingView(PolledView):
         return offered_tool(self._engine, name)
 
     def announcement(self) -> str:
-        """The number of requests."""
+        """Announce the number of requests."""
         return (
             translate("{requests} waiting for you.", requests=translate_count(len(self._requests), "request"))
             if self._requests

@@ -13,10 +13,10 @@ _TERMINAL_WIDTH = 79
 
 
 class IndexingLine:
-    """Progress line of one folder; `note` may be called from any thread, the rest only from the cell's.
+    """Progress line of one folder. Any thread may call `note`; only the cell's thread may call the other methods.
 
     Args:
-        folder: Display name of the folder, or of the model that embeds.
+        folder: Display name of the folder, or of the embedding model.
         is_attended: False in unattended notebook runs, which show no progress.
         action: Verb of the line, such as `Indexing`.
         unit: Unit of the counts, such as `files`.

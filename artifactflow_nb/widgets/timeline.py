@@ -46,7 +46,7 @@ _SPAN_COLUMNS: Sequence[EnglishText] = ("agent", "kind", "name", *_TIME_COLUMNS,
 
 
 class TimelineView(RunView):
-    """Timeline of one run. Without metrics it omits times and the drawing, so that the saved output is reproducible."""
+    """Timeline of one run. Without metrics, times and the drawing are omitted: the saved output is reproducible."""
 
     label: EnglishText = "Timeline"
     css = "af-timeline"
@@ -64,16 +64,16 @@ class TimelineView(RunView):
             self._refresh_task = asyncio.get_running_loop().create_task(self._refresh_repeatedly())
 
     def _on_change(self) -> None:
-        """Wait for the next drawing."""
+        """Ignore the change: the clock of the view redraws."""
 
     async def _refresh_repeatedly(self) -> None:
-        # Running spans grow with time, without any event.
+        # Running spans grow with time, not only with events.
         while not self._transcript.is_ended:
             await asyncio.sleep(DRAW_INTERVAL_S)
             self.screen.refresh()
 
     def nodes(self) -> tuple[Node, ...]:
-        """Status, drawing, totals by agent, and a table of all spans."""
+        """Return the status, the drawing, totals by agent, and a table of all spans."""
         now_ms = self._now_ms()
         svg = self._drawn(now_ms) if self._with_metrics else ""
         return self._nodes(svg, now_ms or 0.0)
@@ -121,16 +121,16 @@ class TimelineView(RunView):
         return Node("head", html, css="af-meta", text=text)
 
     def _agents(self, spans: tuple[TimelineSpan, ...], now_ms: float) -> CardTable:
-        """Totals by lane; times and cost only with metrics."""
+        """Build the table of totals by lane; times and cost only with metrics."""
         usage = self._transcript.usage_by_lane()
         rows: list[list[CardCell]] = []
         for lane in dict.fromkeys(span.lane for span in spans):
             lane_spans = [span for span in spans if span.lane == lane]
             totals = dict.fromkeys((MODEL, TOOL, WAIT), 0.0)
             for span in lane_spans:
-                if span.kind != WAIT and not span.is_delegation:  # its time belongs to other agents
+                if span.kind != WAIT and not span.is_delegation:  # the time of a delegation belongs to other agents
                     totals[span.kind] += span.end_at(now_ms) - span.start_ms
-            # As in the metrics: the run waits while it is paused, not while other work continues.
+            # As in the metrics, only pauses count as waits, not waits during other work.
             waits = [(span.start_ms, span.end_at(now_ms)) for span in lane_spans if span.kind == WAIT]
             totals[WAIT] = covered_ms(waits, self._transcript.pauses)
             used = usage.get(lane, AgentUsage())
@@ -145,7 +145,7 @@ class TimelineView(RunView):
         return waterfall_svg(self._transcript.spans, now_ms)
 
     def _now_ms(self) -> float | None:
-        """Milliseconds since the start of an unfinished run; None after its end."""
+        """Return the milliseconds since the start of an unfinished run; None after its end."""
         is_unfinished = self._transcript.started_at and self._transcript.status in {RUNNING, WAITING}
         return self._transcript.log.ms(datetime.now(UTC)) if is_unfinished else None
 
@@ -179,7 +179,7 @@ class _SpanTranscript(RunTranscript):
 
     @property
     def spans(self) -> tuple[TimelineSpan, ...]:
-        """All spans so far, by start; open spans of an interrupted or ended run are closed."""
+        """All spans so far, by start; the open spans of an interrupted or ended run are closed."""
         spans = list(self.log.spans)
         if self.status == INTERRUPTED:
             spans = [replace(span, status=INTERRUPTED) if span.end_ms is None else span for span in spans]
@@ -194,26 +194,26 @@ class _SpanTranscript(RunTranscript):
         return tuple(sorted(spans, key=lambda span: span.start_ms))
 
     def usage_by_lane(self) -> dict[str, AgentUsage]:
-        """Usage by lane."""
+        """Return the usage by lane."""
         usage = usage_by_agent([self], self.log.step_lanes)
         for question, _, subrun in self._known_subruns():
             usage |= {step_lane(name, question): used for name, used in subrun.usage_by_lane().items()}
         return usage
 
     def _known_subruns(self) -> "Iterator[tuple[str, float, _SpanTranscript]]":
-        """Yield the subruns in this store with question and start, in milliseconds since the start of this run."""
+        """Yield the subruns in this store with question and start (milliseconds since the start of this run)."""
         for subrun in self.subruns.values():
             if isinstance(subrun, _SpanTranscript) and subrun.started_at is not None:
                 yield clip(without_context(subrun.question), _LANE_COLUMNS), self.log.ms(subrun.started_at), subrun
 
     def apply(self, event: StreamEvent) -> bool:
-        """Apply the next event; False if it was applied before."""
+        """Apply the next event; return False for an event that was applied before."""
         self.log.apply(event)
         return super().apply(event)
 
 
 def _counts(spans: Sequence[TimelineSpan], usage: AgentUsage) -> list[CardCell]:
-    """Counts of a lane, in the order of `_COUNT_COLUMNS`."""
+    """Return the counts of a lane, in the order of `_COUNT_COLUMNS`."""
     kinds = Counter(span.kind for span in spans)
     failed = sum(span.status == "failed" for span in spans)
     return [kinds[MODEL], kinds[TOOL], failed, *usage.token_texts]

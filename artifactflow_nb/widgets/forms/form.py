@@ -1,7 +1,7 @@
 """Forms for tool parameters: fields from a tool's signature, and parameters from the values that a page sends.
 
-An unchanged field leaves its parameter exactly unchanged, regardless of its type. Values that no other field can
-represent exactly are edited as JSON. A budget request has no tool; its fields are the limits.
+An unchanged field leaves its parameter exactly unchanged, regardless of its type. A value that no other field can
+represent exactly is edited as JSON. The form of a budget request, which has no tool, has fields for the limits.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,10 +42,10 @@ class Field:
         name: Key of the field among the values that the page sends.
         kind: `text` (one line), `multiline`, `integer`, `number`, `checkbox`, `choice`, `json`, `list` (one text per
             line) or `items` (objects with fields of their own, which can be edited, moved, added and removed).
-        value: Initial value, which the page sends back unless it is changed: a text, the state of a checkbox, the
+        value: Initial value, which the page sends back if unchanged: a text, the state of a checkbox, the
             texts of a `list`, the indexes of `items`; None for no value.
         label: Visible label; `name` if empty.
-        choices: Labels of a `choice`; the known texts of a `list`, which is then chosen from them.
+        choices: Labels of a `choice`, or the texts from which a `list` is chosen.
         choice_names: Display names of the choices, in their order; the choices themselves by default.
         items: The fields of each of the `items`.
         blank: The fields of a new item.
@@ -79,7 +79,7 @@ class Field:
     keep: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Input of the page's `makeForm`: JSON values, without empty options."""
+        """Return the input of the page's `makeForm`: JSON values, without empty options."""
         options = {
             "label": self.label or self.name,
             "choices": list(self.choices),
@@ -119,20 +119,20 @@ def form_node(
     is_sent_by_enter: bool = False,
     is_instant: bool = False,
 ) -> Node:
-    """Node of a form.
+    """Build the node of a form.
 
     Args:
         key: Key of the node.
         act: The action that receives the values.
-        submit: Label of the button that sends them.
+        submit: Label of the button that sends the values.
         label: Accessible name of the form.
         fields: The fields.
         css: Class names.
         html: Content above the fields, sanitised.
         args: Further arguments of the action.
         cancel: Label and action of the button that closes the form, as `cancel` and `cancelAct`.
-        is_sent_by_enter: Whether Enter in a field sends the form, as it does in a form of a single line.
-        is_instant: Whether every change sends the form, which then has no button.
+        is_sent_by_enter: Whether Enter in a field sends the form, as in a form with a single line.
+        is_instant: Whether every change sends the form; an instant form has no button.
     """
     data = {"act": act, "submit": submit, "label": label, "fields": [field.as_json() for field in fields]}
     enter = {name: True for name, is_on in (("enter", is_sent_by_enter), ("instant", is_instant)) if is_on}
@@ -140,11 +140,11 @@ def form_node(
 
 
 def form_fields(tool: Tool | None, params: Mapping[str, Any]) -> tuple[Field, ...]:
-    """Fields for the parameters of a call, in the order of the signature.
+    """Create fields for the parameters of a call, in the order of the signature.
 
     Args:
-        tool: The tool; None for a budget request, whose fields are the limits.
-        params: The parameters, as JSON values; missing ones are shown with their defaults.
+        tool: The tool; None for a budget request.
+        params: The parameters, as JSON values; a missing parameter is shown with its default.
     """
     normalized = _with_objects(tool, params)
     suggestions = tool.suggestions if tool else {}
@@ -152,7 +152,7 @@ def form_fields(tool: Tool | None, params: Mapping[str, Any]) -> tuple[Field, ..
 
 
 def value_fields(values: Mapping[str, Any]) -> tuple[Field, ...]:
-    """Fields for values without a signature; each field follows the type of its value."""
+    """Create fields for values without a signature; each field follows the type of its value."""
     return tuple(_field(parameter, values, {}) for parameter in parameters_from_values(values))
 
 
@@ -163,7 +163,7 @@ def read_form(tool: Tool | None, params: Mapping[str, Any], values: Mapping[str,
         tool: As for `form_fields`.
         params: The parameters from which the form was built.
         values: The sent values, by field; a missing field counts as unchanged. Changed `items` are sent as a list with
-            the index of each unchanged item, and `{"of": index or None, "values": values}` for the others.
+            the index of each unchanged item, and `{"of": index or None, "values": values}` for the other items.
 
     Errors: `FormError` with a message per field; fields of `items` are named as in `steps.0.title`, and a message about
         all parameters together has the empty name.
@@ -176,7 +176,7 @@ def read_form(tool: Tool | None, params: Mapping[str, Any], values: Mapping[str,
 
 
 def read_values(values: Mapping[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
-    """Values from a sent form whose fields were created by `value_fields`.
+    """Return the values from a sent form whose fields were created by `value_fields`.
 
     Errors: `FormError` with a message per field.
     """
@@ -190,7 +190,7 @@ def read_values(values: Mapping[str, Any], sent: Mapping[str, Any]) -> dict[str,
 
 
 def _with_objects(tool: Tool | None, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Parameters with lists of objects normalized by the tool's model, as agents may use accepted short forms."""
+    """Normalize lists of objects with the tool's model, because agents may use short forms that the tool accepts."""
     item_lists = [param for param in tool_parameters(tool) if param.shape.kind == "items" and param.name in params]
     irregular = [param.name for param in item_lists if not _are_objects(param.shape, params[param.name])]
     if tool is None or not irregular:
@@ -209,7 +209,7 @@ def _with_objects(tool: Tool | None, params: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _are_objects(shape: Shape, value: Any) -> bool:
-    """True if the fields of the items can represent all contents of a list."""
+    """Return whether the fields of the items can represent all contents of a list."""
     names = {column.name for column in shape.columns}
     return isinstance(value, list) and all(isinstance(item, dict) and item.keys() <= names for item in value)
 
@@ -236,7 +236,7 @@ def _field(parameter: Parameter, params: Mapping[str, Any], suggestions: Mapping
 
 
 def _field_value(shape: Shape, value: Any) -> tuple[FieldKind, FieldValue]:
-    """Kind and initial value of a field; `json` if no other kind represents the value exactly."""
+    """Return the kind and initial value of a field; `json` if no other kind represents the value exactly."""
     if value is None:
         return shape.kind, None if shape.nullable else _BLANK.get(shape.kind, "")
     if shape.kind == "choice":
@@ -259,7 +259,7 @@ def _field_value(shape: Shape, value: Any) -> tuple[FieldKind, FieldValue]:
 
 
 def _has_line_break(text: str) -> bool:
-    """True if an HTML field with one line would change the text."""
+    """Return whether an HTML field with one line would change the text."""
     return "\n" in text or "\r" in text
 
 
@@ -269,7 +269,7 @@ def _has_line_break(text: str) -> bool:
 def _read(
     parameters: Sequence[Parameter], params: Mapping[str, Any], values: Mapping[str, Any], normalized: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Parameters from sent values, and errors by field."""
+    """Return the parameters from sent values, and errors by field."""
     read: dict[str, Any] = {}
     unknown = values.keys() - {parameter.name for parameter in parameters}
     errors = {name: f"There is no parameter {name!r}." for name in unknown}
@@ -288,7 +288,7 @@ def _read(
                 read[name] = _read_items(parameter, params, normalized, value) if is_items else value
             elif name in params and not (params[name] is None and not shape.nullable):
                 read[name] = params[name]
-            # Otherwise the parameter is omitted: an explicit None would fail where only the default may be None.
+            # Otherwise the parameter is omitted: an explicit None would fail if only the default may be None.
         except FieldValueError as error:
             nested = {f"{name}.{path}": message for path, message in error.item_errors.items()}
             errors |= nested or {name: str(error)}
@@ -318,7 +318,7 @@ def _read_items(
 
 
 def _entry(entry: Any, n_items: int) -> tuple[Any, Mapping[str, Any] | None]:
-    """Index of the original item (None for a new one) and its sent values (None if it is unchanged)."""
+    """Return the index of the original item (None: a new item) and the sent values (None: unchanged)."""
     match entry:
         case bool():  # would match `int`
             pass
@@ -332,7 +332,7 @@ def _entry(entry: Any, n_items: int) -> tuple[Any, Mapping[str, Any] | None]:
 
 
 def _problems(tool: Tool | None, params: Mapping[str, Any], normalized: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield field names and messages of validation errors; if there are none, the error of the tool itself."""
+    """Yield field names and messages of validation errors; without validation errors, the error of the tool itself."""
     model: type[BaseModel] = Budget if tool is None else tool.params
     item_shapes = {
         parameter.name: parameter.shape

@@ -39,7 +39,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Values that a parameter may have, in terms of form fields.
+    """The values that a parameter may have, in terms of form fields.
 
     Attributes:
         kind: Kind of the field.
@@ -59,17 +59,17 @@ class Shape:
     def labels(self) -> tuple[str, ...]:
         """Distinct labels of the choices."""
         labels = [choice if isinstance(choice, str) else format_json(choice) for choice in self.choices]
-        # If the choices contain both 1 and "1", JSON tells them apart.
+        # If the choices contain both 1 and "1", JSON labels differ.
         return tuple(labels if len(set(labels)) == len(labels) else map(format_json, self.choices))
 
 
 def format_json(value: Any, indent: int | None = None) -> str:
-    """Value as JSON for people, with non-ASCII characters unescaped."""
+    """Format a value as JSON for people, with non-ASCII characters unescaped."""
     return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
 def tool_parameters(tool: Tool | None) -> list[Parameter]:
-    """Parameters of a tool, in the order of its signature; for None, the limits of a budget."""
+    """Return the parameters of a tool, in the order of its signature; for None, the limits of a budget."""
     if tool is None:
         limits = Budget.model_json_schema()["properties"]
         return [_parameter(name, {**limits[name], "description": doc}, {}) for name, doc in BUDGET_LIMITS.items()]
@@ -78,7 +78,7 @@ def tool_parameters(tool: Tool | None) -> list[Parameter]:
 
 
 def parameters_from_values(values: Mapping[str, Any]) -> list[Parameter]:
-    """Parameters for values without a signature; each accepts values of its current type."""
+    """Create parameters for values without a signature; each parameter accepts values of its current type."""
     parameters = []
     for name, value in values.items():
         schema: dict[str, Any] = {"required": True}
@@ -126,7 +126,7 @@ def _alternatives(prop: Any, definitions: Mapping[str, Any]) -> Iterator[Mapping
 
 
 def _shape(prop: Mapping[str, Any], definitions: Mapping[str, Any], *, within: bool) -> Shape:
-    """Return the shape of a schema; `within` an object of `items` there are no nested `items` (schemas may recurse)."""
+    """Return the shape of a schema; `within` an object of `items`, `items` are not nested (schemas may recurse)."""
     alternatives = list(_alternatives(prop, definitions))
     schemas = [schema for schema in alternatives if schema != _NULL]
     nullable = len(schemas) < len(alternatives)
@@ -146,7 +146,7 @@ def _shape(prop: Mapping[str, Any], definitions: Mapping[str, Any], *, within: b
 
 
 def _columns(arrays: list[Mapping[str, Any]], definitions: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    """Parameters of the objects in a list; empty unless all have the same schema with named properties."""
+    """Return the parameters of the objects in a list; empty unless all objects have one schema with named fields."""
     items = [schema for array in arrays for schema in _alternatives(array.get("items"), definitions)]
     if len(items) != 1 or items[0].get("type") != "object" or any("prefixItems" in array for array in arrays):
         return ()

@@ -29,7 +29,7 @@ class FieldValueError(Exception):
 
 
 def read_value(kind: FieldKind, shape: Shape, answer: Any) -> Any:
-    """Value of a changed field; `items` are returned as sent.
+    """Return the value of a changed field; `items` are returned as sent.
 
     Errors: `FieldValueError` if the contents do not fit the kind of field.
     """
@@ -81,7 +81,7 @@ def _number(text: str, *, whole: bool) -> float:
 
 
 def _int64(text: str) -> int:
-    """Integer of at most 64 bits; a larger one would be stored as text, and the tool would receive that text."""
+    """Convert to an integer of at most 64 bits; the tool would receive a larger integer as text, as it is stored."""
     number = int(text)  # raises ValueError above Python's limit of digits
     if not -_INT64_LIMIT <= number < _INT64_LIMIT:
         raise ValueError(f"{clip(text, 60)} is beyond 64 bits")
@@ -96,5 +96,5 @@ def _finite(text: str) -> float:
 
 
 def quote_value(answer: Any) -> str:
-    """Value as quoted in an error message, clipped."""
+    """Quote and clip a value for an error message."""
     return repr(clip(answer, 60)) if isinstance(answer, str) else clip(format_json(answer), 60)

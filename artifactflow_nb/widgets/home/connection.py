@@ -1,6 +1,6 @@
-"""`ModelConnection`: the form that connects a model, with the endpoint's models, a test call and the code for it.
+"""`ModelConnection`: the form that connects a model, with the endpoint's models, a test call and the code to run.
 
-The key is never typed: the form asks for the name of the environment variable that contains it.
+The key is never typed: the form asks for the name of the environment variable that contains the key.
 """
 
 import os
@@ -38,7 +38,7 @@ class ModelConnection:
     """
 
     def __init__(self, settings: Settings) -> None:
-        # The fields keep their initial values, because the page rebuilds a form whose data change.
+        # The fields keep their initial values, because the page rebuilds a form when its data change.
         self._first_address = self._address = public_url(settings.base_url) if settings.base_url else ""
         self._first_model = self._model = settings.model or ""
         self._key_name = _DEFAULT_KEY
@@ -47,7 +47,7 @@ class ModelConnection:
         self.is_tested = False
 
     def nodes(self) -> tuple[Node, ...]:
-        """The form of the endpoint; then that of its models, and the code."""
+        """Return the form of the endpoint; then the form of its models, and the code."""
         endpoint = (
             Field(
                 "address",
@@ -118,10 +118,10 @@ class ModelConnection:
     async def list_models(self, values: Mapping[str, Any]) -> str:
         """List the models of an endpoint.
 
-        Errors: `FormError` for a variable that is not set; those of `OpenAIModel`.
+        Errors: `FormError` for a variable that is not set; errors of `OpenAIModel`.
         """
         address, key_name = (str(values.get(name) or "").strip() for name in ("address", "key_name"))
-        # The value may be a key that was pasted by mistake, so it is neither stored nor repeated.
+        # The value may be a key that was pasted by mistake, so the value is neither stored nor repeated.
         if key_name and not _VARIABLE.fullmatch(key_name):
             raise FormError({"key_name": translate("Write the name of an environment variable, not the key.")})
         if key_name and not os.environ.get(key_name):
@@ -142,7 +142,7 @@ class ModelConnection:
     async def test_model(self, values: Mapping[str, Any]) -> str:
         """Make a call to the chosen model, and return its time and tokens.
 
-        Errors: `FormError` without a model; those of `OpenAIModel`.
+        Errors: `FormError` without a model; errors of `OpenAIModel`.
         """
         name = str(values.get("model") or "").strip()
         if not name:

@@ -22,18 +22,18 @@ TITLE_COLUMNS = 80
 
 
 def open_link(text: str, **args: Any) -> str:
-    """Button with the look of a link that opens a conversation."""
+    """Build a button that looks like a link and opens a conversation."""
     attributes = f'type="button" class="af-link" {action_attributes("open", **args)}'
     return f"<button {attributes}>{escape_with_language(text)}</button>"
 
 
 def link_text(text: str, **_args: Any) -> str:
-    """The label of the button, for pages without a kernel that could open a conversation."""
+    """Return the label of an `open_link`, for pages without a kernel."""
     return f"<span>{escape_with_language(text)}</span>"
 
 
 def section(key: str, title: str, children: Sequence[Node]) -> Node:
-    """Section with a heading; it has no content without children."""
+    """Build a section with a heading; a section without children is empty."""
     heading = Node(f"{key}-title", f"<h2>{title}</h2>", css="af-home-title", text="")
     return Node(f"{key}-section", kind="box", css="af-home-section", children=(heading, *children) if children else ())
 
@@ -45,7 +45,7 @@ def state_of_run(run_id: str, state: Node) -> Node:
 
 
 def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink) -> Node:
-    """The newest runs, each with its status."""
+    """Build a table of the newest runs, each with its status."""
     rows, lines = [], []
     for entry, status in entries:
         run, question = entry.run, clip(entry.run.question, TITLE_COLUMNS)
@@ -66,7 +66,7 @@ def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink) -> N
 
 
 def usage_table(usage: Sequence[ModelUsage]) -> Node:
-    """The usage of each model since midnight."""
+    """Build a table of the usage of each model since midnight."""
     rows = [
         f'<tr><th scope="row">{escape(entry.model)}</th><td>{entry.n_calls:,}</td>'
         f"<td>{'≈ ' if entry.is_estimated else ''}{entry.n_tokens:,}</td>"
@@ -80,9 +80,9 @@ def usage_table(usage: Sequence[ModelUsage]) -> Node:
 
 
 def sources_line(searched: Mapping[str, int], others: Mapping[str, int], hint: str) -> Node:
-    """List the folders that runs search, with their numbers of files, and the indexed folders that they do not.
+    """List the folders that runs search, with their numbers of files, and the indexed folders that runs do not search.
 
-    `hint` says how a person adds files; it is left out where all folders are searched.
+    `hint` says how a person adds files; if runs search all folders, the hint is left out.
     """
     # Without the paths, which would tell readers of the notebook about this computer.
     if not searched:
@@ -105,5 +105,5 @@ def _folder_names(folders: Mapping[str, int]) -> str:
 
 
 def _table(columns: Sequence[EnglishText], rows: Sequence[str]) -> str:
-    head = "".join(f'<th scope="col">{translate(name, context="column")}</th>' for name in columns)
-    return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    header = "".join(f'<th scope="col">{translate(name, context="column")}</th>' for name in columns)
+    return f'<table class="af-table"><thead><tr>{header}</tr></thead><tbody>{"".join(rows)}</tbody></table>'

@@ -6,11 +6,11 @@
     connect         the form of a model connection, while it is open
     waits           runs with their open requests
     running         runs with their buttons; present without runs too, because a new section would move the cells
-    conversations   open as a chat in the place of all this, with a button that leads back
+    conversations   a chosen conversation replaces the home by a chat, with a button that leads back
     runs, today     folds: the newest runs, and the usage since midnight per model
-    sources         what runs search
+    sources         the folders that runs search
 
-The saved output may be sent to others, so it has only the questions of this kernel's runs, and the number of others.
+The saved output may be sent to others, so it has only the questions of this kernel's runs; other runs are counted.
 """
 
 import asyncio
@@ -73,8 +73,8 @@ class HomeView(ChatHost):
     """Live view of a workbench.
 
     Args:
-        configuration: The HTML of the workbench's configuration; empty for none.
-        is_served: Whether a server shows it; its users cannot connect a model, and see which data folder it is.
+        configuration: The HTML of the workbench's configuration; may be empty.
+        is_served: Whether a server shows the home; its users see the data folder but cannot connect a model.
         takes_files: Whether files that are dropped on the page of the server become sources.
         make_client: Creates the clients of the runs.
     """
@@ -106,7 +106,7 @@ class HomeView(ChatHost):
         return await super()._change_token(), _now().date()
 
     async def load(self) -> None:
-        """Load what waits and runs, the conversations and the usage of today."""
+        """Load the unfinished runs and their requests, the conversations and the usage of today."""
         midnight = _now().replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._load_lock:
             home = await self._engine.database.read(lambda db: load_home(db, _N_RUNS, midnight))
@@ -136,7 +136,7 @@ class HomeView(ChatHost):
         return translate("{requests} waiting for your decision.", requests=translate_count(n, "request")) if n else ""
 
     def own_nodes(self, *, is_saved: bool = False) -> tuple[Node, ...]:
-        """Return the sections; those of the saved output have no buttons."""
+        """Return the sections; the sections of the saved output have no buttons."""
         model = model_name(self._engine.model)
         is_tested = self._connection is not None and self._connection.is_tested and not is_saved
         in_use = translate(" · in use until the code below has run") if is_tested else ""
@@ -147,7 +147,7 @@ class HomeView(ChatHost):
         live = [entry for entry in self._unfinished.values() if not entry.transcript.is_ended]
         waiting = sorted((entry for entry in live if entry.transcript.pending_requests), key=_first_request_time)
         running = [entry for entry in live if not entry.transcript.pending_requests]
-        head = (
+        heading = (
             Node("title", title, css="af-question", text=translate("Workbench: {model}", model=model)),
             Node("head-controls", " ".join(buttons), "controls", "af-controls"),
         )
@@ -156,7 +156,7 @@ class HomeView(ChatHost):
             hint = translate(" Drop files here to add your own.") if self._takes_files else ""
         sources = home_nodes.sources_line(self._engine.searched_folders, self._engine.other_folders, hint)
         sections = [
-            Node("head", kind="box", css="af-home-head", children=head),
+            Node("head", kind="box", css="af-home-head", children=heading),
             *(self._saved_work(waiting, running) if is_saved else self._live_work(waiting, running)),
             *self._folds(is_saved=is_saved),
             home_nodes.section("sources", translate("Sources"), [sources]),
@@ -186,11 +186,11 @@ class HomeView(ChatHost):
         yield home_nodes.section(
             "running", capitalized(status_label("running")), [self._run(entry, link) for entry in running] or [nothing]
         )
-        listed = Node("lists", kind="box", css="af-home-conversations", children=self._picker.nodes(None))
-        yield home_nodes.section("conversations", translate("Conversations"), [listed])
+        lists = Node("lists", kind="box", css="af-home-conversations", children=self._picker.nodes(None))
+        yield home_nodes.section("conversations", translate("Conversations"), [lists])
 
     def _saved_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:
-        """Yield the unfinished runs and the conversations of this kernel, and the numbers of others."""
+        """Yield the unfinished runs and the conversations of this kernel, and the number of other runs."""
         link, own = home_nodes.link_text, self._own_conversations
         titles = translate("Waits for you"), capitalized(status_label("running"))
         for key, title, entries in zip(("waits", "running"), titles, (waiting, running), strict=True):
@@ -203,11 +203,11 @@ class HomeView(ChatHost):
             if key == "waits" and entries:
                 nodes.insert(0, Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint))
             yield home_nodes.section(key, title, nodes)
-        listed = [entry for entry in self._picker.conversations if entry.conversation_id in own]
-        yield home_nodes.section("conversations", translate("Conversations"), [saved_list(listed)])
+        conversations = [entry for entry in self._picker.conversations if entry.conversation_id in own]
+        yield home_nodes.section("conversations", translate("Conversations"), [saved_list(conversations)])
 
     def _folds(self, *, is_saved: bool) -> Iterator[Node]:
-        """Yield the collapsible sections of the newest runs and of the usage; a page has them even without runs."""
+        """Yield collapsible sections with the newest runs and the usage; a page has both sections even without runs."""
         runs = [(entry, self._status(entry.run)) for entry in self._runs if not is_saved or self._is_own(entry.run)]
         make_link = home_nodes.link_text if is_saved else home_nodes.open_link
         for key, title, table in (
@@ -237,7 +237,7 @@ class HomeView(ChatHost):
         stall = entry.renderer.stall(transcript.lead_job) if activity else ""
         html = f'{link} <span class="af-arg">{escape(activity)}</span>{stall}'
         render = partial(entry.renderer.cited_html, transcript)
-        # A box for each run, so that its buttons decide only the requests of this run.
+        # Each run has a box, so that the buttons of a box decide only the requests of its run.
         cards = approval_box(
             approval_card(request, entry.client.tool(request.tool), render) for request in transcript.pending_requests
         )
@@ -263,7 +263,7 @@ class HomeView(ChatHost):
         await self.act_open(act)
 
     async def act_search(self, act: PageAction) -> None:
-        """List the conversations that contain the words; all if there are no words."""
+        """List the conversations that contain the words; without words, list all conversations."""
         await self._picker.search(str(_values(act).get("words", "")))
 
     async def act_more(self, _act: PageAction) -> None:
@@ -278,7 +278,7 @@ class HomeView(ChatHost):
                 await entry.follower.decide(act.args)
                 return
         raise NotFound(
-            f"The request {request_id} was decided elsewhere, or its run has ended. The list has the open ones."
+            f"The request {request_id} was decided elsewhere, or its run has ended. The list has the open requests."
         )
 
     async def act_stop(self, act: PageAction) -> None:

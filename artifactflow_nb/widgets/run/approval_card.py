@@ -48,17 +48,17 @@ _LIMITS: Mapping[str, tuple[EnglishText, EnglishText]] = {
 
 
 def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callable[[str], str]) -> Node:
-    """Card of an open request; `render` converts the preview's Markdown into sanitised HTML.
+    """Build the card of an open request; `render` converts the preview's Markdown into sanitised HTML.
 
-    Without its tool, which may not be registered here, a call cannot be edited. A request without a call needs no tool:
-    the form follows the types of its values.
+    A call whose tool is not registered here cannot be edited. A request without a call needs no tool: the form follows
+    the types of the request's values.
     """
     if request.kind == QUESTION_KIND:
         return _question_card(request, render)
     title = labels.request_sentence(request)
     is_budget = request.kind == BUDGET_KIND
     if request.is_for_call or is_budget:
-        # Without a larger budget no agent could act on an answer, so a budget request takes none.
+        # Without a larger budget no agent could act on an answer, so a budget request takes no answer.
         answer = "" if is_budget else translate("Instruct instead")
         answering = {
             "answer": answer,
@@ -66,7 +66,7 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
             "answerSubmit": translate("Send instruction"),
             "note": translate("Note to the agent"),
         }
-    else:  # a graph asked: it receives the answer, and may read the note
+    else:  # a graph asked, and may read the answer and the note
         answering = {
             "answer": translate("Answer", context="request"),
             "answerField": translate("Your answer"),
@@ -103,7 +103,7 @@ def _question_card(request: TranscriptRequest, render: Callable[[str], str]) -> 
 
 
 def answered_question(request: TranscriptRequest, answer: str) -> Node:
-    """Line of the conversation with a question to the person and a sentence that says the answer."""
+    """Build the line with a question to the person and the answer."""
     author = translate("{name} asked:", name=capitalized(labels.request_source(request)))
     question = question_text(request)
     html = (
@@ -114,12 +114,12 @@ def answered_question(request: TranscriptRequest, answer: str) -> Node:
 
 
 def question_text(request: TranscriptRequest) -> str:
-    """The whole question; the title of the request may be shorter."""
+    """Return the whole question; the title of the request may be shorter."""
     return str(request.params.get("question") or request.title)
 
 
 def question_choices(request: TranscriptRequest) -> list[str]:
-    """The answers to choose from; may be empty."""
+    """Return the answers to choose from; may be empty."""
     choices = request.params.get("choices")
     return [str(choice) for choice in choices] if isinstance(choices, list) else []
 
@@ -142,12 +142,12 @@ def _fields(request: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:
 
 
 def _labelled(fields: Iterable[Field]) -> tuple[Field, ...]:
-    """Fields, and those of their items, with labels for people instead of the names of parameters."""
+    """Label fields and the fields of their items for people, instead of by the names of parameters."""
     return tuple(
         replace(
             field,
             label=parameter_label(field.name),
-            doc="" if current_language() != "en" and field.doc.isascii() else field.doc,  # it is written for models
+            doc="" if current_language() != "en" and field.doc.isascii() else field.doc,  # written for models
             items=tuple(_labelled(item) for item in field.items),
             blank=_labelled(field.blank),
         )
@@ -156,12 +156,12 @@ def _labelled(fields: Iterable[Field]) -> tuple[Field, ...]:
 
 
 def approval_box(children: Iterable[Node]) -> Node:
-    """Box of nodes with the cards of open requests; the page adds buttons that decide several of them at once."""
+    """Build the box with the cards of open requests; the page adds buttons that decide several requests at once."""
     return Node("approvals", kind="approvals", css="af-approvals", children=tuple(children))
 
 
 def _html(request: TranscriptRequest, title: str, render: Callable[[str], str]) -> str:
-    """Render the action, the requesting agent and the preview; then, folded, the parameters that these do not show."""
+    """Render the action, the requesting agent and the preview; then, folded, the remaining parameters."""
     mark = status_mark("waiting")
     parts = [f'<p class="af-approval-title">{mark} <strong>{escape_with_language(title)}</strong></p>']
     tool = cell_html(Named(capitalized(tool_label(request.tool)), request.tool))
@@ -188,7 +188,7 @@ def _html(request: TranscriptRequest, title: str, render: Callable[[str], str]) 
         parts.append(_preview(preview, render))
     if remaining and (preview or request.tool == web_search.name):
         parts.append(f"<details><summary>{translate('Parameters')}</summary>{remaining}</details>")
-    elif remaining and request.is_for_call:  # without a preview, they describe the call
+    elif remaining and request.is_for_call:  # without a preview, the parameters describe the call
         parts.append(scroll_box(remaining, "af-preview", translate("Parameters")))
     else:
         parts.append(remaining)
@@ -196,7 +196,7 @@ def _html(request: TranscriptRequest, title: str, render: Callable[[str], str]) 
 
 
 def _is_shown(request: TranscriptRequest, title: str, name: str, value: Any) -> bool:
-    """Return whether a parameter is empty, or the sentence or preview of the card shows its whole value."""
+    """Return whether a parameter is empty, or its whole value is in the sentence or preview of the card."""
     if value in (None, "", [], {}):
         return True
     text = " ".join(value_text(value).split())
@@ -206,7 +206,7 @@ def _is_shown(request: TranscriptRequest, title: str, name: str, value: Any) -> 
 
 
 def _preview(preview: str, render: Callable[[str], str]) -> str:
-    """Preview in a scroll box; a unified diff with its insertions and deletions marked."""
+    """Render a preview in a scroll box; a unified diff has marks for insertions and deletions."""
     if diff := _DIFF.fullmatch(preview.strip()):
         *head, last = diff[2].split("\n", _DIFF_HEADER_LINES)
         names = [
@@ -222,12 +222,12 @@ def _preview(preview: str, render: Callable[[str], str]) -> str:
 
 
 def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Tool | None) -> Decision:
-    """Decision from the arguments that a card sends.
+    """Read the decision from the arguments that a card sends.
 
     Args:
         args: `choice` (approve, deny or instruct), `note`, `scope`, and `params`: the contents of the form, or None.
         request: The request.
-        tool: The waiting tool; None if it is not registered here or the request has no call.
+        tool: The waiting tool; None for a tool that is not registered here, or a request without a call.
 
     Errors: `FormError` for invalid fields, `UsageError` for other invalid arguments.
     """
@@ -242,7 +242,7 @@ def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Too
     known_scope = next((known for known in SCOPES if known == scope), None)
     if known_scope is None:
         raise UsageError(f"Invalid scope {scope!r}: use one of {', '.join(map(repr, SCOPES))}.")
-    params = None  # None also if the form changed nothing
+    params = None  # an unchanged form sends no parameters
     if choice == "approve" and values is not None:
         if tool is None and request.is_for_call:
             raise UsageError(f"Tool {request.tool!r} is not registered here. Register it first, then edit its call.")
@@ -260,5 +260,5 @@ def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Too
 
 
 def _canonical_json(params: Mapping[str, Any]) -> str:
-    # As JSON, because 1, 1.0 and True are equal in Python.
+    # JSON is compared, because 1, 1.0 and True are equal in Python.
     return json.dumps(dict(params), sort_keys=True, default=str)

@@ -25,19 +25,19 @@ def stored_citations(store: Path, artifact: Artifact) -> Citations:
     return read_store(store, lambda db: artifact_citations(db, artifact, cited_page_button))
 
 
-def run_citations(run: RunReader, listed: Mapping[int, ListedSource]) -> Citations:
-    """Create the citations of listed sources, with the texts that a run read of them; this reads the store."""
-    evidence = run.evidence([source.address for source in listed.values()]) if listed else Evidence()
-    return Citations(listed, evidence, run.source_link, cited_page_button)
+def run_citations(run: RunReader, sources: Mapping[int, ListedSource]) -> Citations:
+    """Create the citations of listed sources, with the texts of the sources that a run read; this reads the store."""
+    evidence = run.evidence([source.address for source in sources.values()]) if sources else Evidence()
+    return Citations(sources, evidence, run.source_link, cited_page_button)
 
 
 def cited_text(run: RunReader, text: str) -> str:
-    """HTML of a text of a run, such as the preview of a request, with the citations of its own list of sources."""
+    """Render a text of a run, such as the preview of a request, with citations of the sources that the text lists."""
     return shown_html(text, MarkdownRenderer(), cite=run_citations(run, listed_sources(text)).apply)
 
 
 def cited_page_button(address: str, passage: str) -> str:
-    """Build the button in a citation that shows its page; saved outputs do not have it."""
+    """Build the button in a citation that shows the cited page; saved outputs have no such button."""
     css = f"{LIVE_BUTTON} af-page-button"
     return button(translate("Show the page"), "cited_page", css=css, address=address, passage=passage)
 

@@ -1,7 +1,7 @@
 """`RunFollower`: keeps a transcript up to date with its run.
 
-It subscribes to the events of the run and polls its status every second, because a killed process publishes no event.
-The poll also notices when the run is resumed, here or in another process. Subruns are followed in the same way.
+The follower subscribes to the events of the run, and polls the status every second, because a killed process publishes
+no event. The poll also notices when the run is resumed, here or in another process. Subruns are followed, too.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class RunFollower:
     Args:
         changed: Called when the transcript has changed.
         save: Called when the state should be saved: the run waits, has ended or was interrupted, or a step has ended.
-            For steps it is called at most once per `SAVE_INTERVAL_S`.
+            Steps cause at most one call per `SAVE_INTERVAL_S`.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class RunFollower:
             self._transcript.apply(event)
 
     async def follow_subruns(self) -> None:
-        """Start a follower for each subrun that has none."""
+        """Start a follower for each subrun without a follower."""
         async with self._subrun_lock:
             for run_id, transcript in list(self._transcript.subruns.items()):
                 if run_id in self._subrun_followers or self._is_closed:
                     continue
-                with suppress(NotFound):  # deleted, or only the parent run was imported into this store
+                with suppress(NotFound):  # deleted, or not imported with the parent run
                     run = await asyncio.to_thread(self._run.subrun, run_id)
                     follower = RunFollower(run, transcript, self._changed, self._save_with_subrun)
                     await follower.start()
@@ -78,7 +78,7 @@ class RunFollower:
             self.close()
 
     def apply(self, event: StreamEvent) -> None:
-        """Apply an event of the run; events that were applied before are ignored."""
+        """Apply an event of the run, unless it was applied before."""
         if not self._transcript.apply(event):
             return
         self._changed()
@@ -89,7 +89,7 @@ class RunFollower:
         elif self._transcript.is_ended:
             self.close()
             self._save()
-        elif self._transcript.status == "waiting":  # the decision may take long
+        elif self._transcript.status == "waiting":  # a person may decide late
             self._save()
         elif event.type in _STEPS:  # save now, or when `SAVE_INTERVAL_S` has passed since the last save of a step
             loop = asyncio.get_running_loop()
@@ -140,7 +140,7 @@ class RunFollower:
 
     async def _on_status_change(self) -> None:
         self._changed()
-        if self._transcript.is_ended:  # a deleted run publishes nothing more
+        if self._transcript.is_ended:  # a deleted run publishes no more events
             self.close()
         self._save()
 

@@ -44,7 +44,7 @@ from artifactflow_nb.widgets.run.parts import (
 )
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
-# Parameters that identify a call best, most telling first.
+# Parameters that identify a call, the most informative first.
 _SUBJECT_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
 _ARGUMENT_COLUMNS = 90
 _SENTENCE_COLUMNS = 120
@@ -97,19 +97,19 @@ def run_status_label(transcript: RunTranscript) -> str:
 
 
 def outcome_label(outcome: str) -> str:
-    """Describe the outcome of an answer; empty if there is none."""
+    """Describe the outcome of an answer; empty without an outcome."""
     return translate(_OUTCOMES[outcome], context="outcome") if outcome in _OUTCOMES else ""
 
 
 def request_source(request: TranscriptRequest, form: EnglishText = "{tool} within {parent}") -> str:
-    """Name the source of a request: tool (or asking agent), and a subrun's parent: `web search within research`."""
+    """Name the tool or the asking agent of a request and, in a subrun, its parent: `web search within research`."""
     is_question = request.kind == QUESTION_KIND and request.agent
     tool = agent_label(request.agent) if is_question else tool_label(request.tool)
     return translate(form, tool=tool, parent=tool_label(request.parent_tool)) if request.parent_tool else tool
 
 
 def request_sentence(request: TranscriptRequest) -> str:
-    """Describe the action after an approval, e.g. `Read 2 pages of python.org`; return a question itself."""
+    """Describe the action after an approval, e.g. `Read 2 pages of python.org`; return a question as it is."""
     params, prefix = request.params, f"{request.agent} wants to "
     urls, name = params.get("urls"), params.get("title") or previewed_name(request.preview) or params.get("id")
     sentence = request.title.removeprefix(prefix)  # `<action>: <detail>` if the engine wrote it
@@ -145,14 +145,14 @@ def request_sentence(request: TranscriptRequest) -> str:
 
 
 def subrun_wait_label(transcript: RunTranscript) -> str:
-    """Tools of subruns that wait: `waiting for you: web search, in research`; empty if there are none."""
+    """Name the waiting tools of subruns: `waiting for you: web search, in research`; empty if no subrun waits."""
     requests = [request for request in transcript.pending_requests if request.id not in transcript.requests]
     names = list(dict.fromkeys(request_source(request, "{tool}, in {parent}") for request in requests))
     return translate("{title}: {text}", title=status_label("waiting"), text=translate_list(names)) if names else ""
 
 
 def main_argument(params: Mapping[str, Any]) -> str:
-    """Return the most informative parameter of a call, clipped; empty if there is none."""
+    """Return the most informative parameter of a call, clipped, or an empty string."""
     names = [name for name in _SUBJECT_PARAMS if params.get(name)] or [name for name in params if params[name]]
     if not names:
         return ""
@@ -190,7 +190,7 @@ def call_outcome(call: TranscriptCall) -> str:
 
 
 def read_label(calls: Iterable[TranscriptCall]) -> str:
-    """`3 read`, or `1 of 3 read` if addresses failed; empty if nothing was read."""
+    """Count the read addresses: `3 read`, or `1 of 3 read` if addresses failed; empty if nothing was read."""
     n_read, n_failed = map(sum, zip(*(call.n_read for call in calls), strict=True))
     if not n_read:
         return ""
@@ -198,7 +198,7 @@ def read_label(calls: Iterable[TranscriptCall]) -> str:
 
 
 def activity(job: TranscriptJob) -> str:
-    """Current activity of an agent in a few words: `Searching: tide gauges`."""
+    """Describe the current activity of an agent in a few words: `Searching: tide gauges`."""
     turn = job.turns[-1] if job.turns else None
     if job.awaiting_since is not None:
         is_retry = turn and turn.retries and not turn.is_done
@@ -224,7 +224,7 @@ def activity(job: TranscriptJob) -> str:
 
 
 def preparing_label(turn: TranscriptTurn) -> str:
-    """`Writing “Sea level”, 1,234 characters` while the model writes a tool call; otherwise empty."""
+    """Describe a tool call that a model is writing: `Writing “Sea level”, 1,234 characters`, or an empty string."""
     reply = turn.reply
     if not reply.call_chars:
         return ""
@@ -233,7 +233,7 @@ def preparing_label(turn: TranscriptTurn) -> str:
         subject = f"“{clip(reply.title, _TITLE_COLUMNS)}”" if reply.title else translate("a text")
         return translate(_ARTIFACT_ACTIVITIES[reply.call_name], subject=subject, characters=characters)
     if reply.call_name == call_subagent.name:
-        names = set(reply.agents[:-1] or reply.agents)  # the last one may be incomplete
+        names = set(reply.agents[:-1] or reply.agents)  # the last name may be incomplete
         n = max(len(reply.agents), 1)
         kinds = {"search_agent": translate_count(n, "search"), "crawl_agent": translate_count(n, "reading")}
         tasks = kinds.get(names.pop()) if len(names) == 1 else None
@@ -258,7 +258,7 @@ def refusals(transcript: RunTranscript) -> Iterator[str]:
         note = request.instruction if request else call.error
         if request and request.decision == "instructed":
             continue
-        if call.tool == PLAN_CREATE_TOOL and request is None:  # the error is for the model
+        if call.tool == PLAN_CREATE_TOOL and request is None:  # the error addresses the model
             sentence = translate("The agent could not make a plan: its call failed. The work above has the details.")
         elif call.tool == PLAN_CREATE_TOOL:
             sentence = translate("The plan was rejected: {note}" if note else "The plan was rejected.", note=note)
@@ -269,7 +269,7 @@ def refusals(transcript: RunTranscript) -> Iterator[str]:
             artifact = transcript.artifacts.get(target)
             name = artifact.title if artifact else str(call.params.get("title") or target or translate("a text"))
             sentence = translate(_ARTIFACT_SENTENCES[call.tool], name=name)
-            # The first sentence of an error says what is wrong; the others advise the model.
+            # The first sentence of an error names the problem; the other sentences advise the model.
             problem = _SENTENCE_END.split(call.error.removeprefix(f"{call.tool} was not run: "), maxsplit=1)[0]
             reason = clip(problem.rstrip(".:"), _SENTENCE_COLUMNS)
             sentence = translate("Failed: {sentence}. Reason: {reason}.", sentence=sentence, reason=reason)
@@ -279,12 +279,12 @@ def refusals(transcript: RunTranscript) -> Iterator[str]:
 
 
 def _changed_text(call: TranscriptCall) -> str:
-    """Id of the artifact that a call writes or changes; empty for other calls."""
+    """Return the id of the artifact that a call writes or changes, or an empty string."""
     return str(call.params.get("id") or "") if call.tool in _ARTIFACT_SENTENCES else ""
 
 
 def reasoning_label(turn: TranscriptTurn, *, is_over: bool) -> str:
-    """`Thinking` while the model reasons, then `Thought for 3 s`, or `Thought` if the time is unknown."""
+    """Return `Thinking` while the model reasons, then `Thought for 3 s`, or `Thought` if the time is unknown."""
     if not (is_over or turn.reply.prose.n_chars or turn.reply.call_chars):
         return translate("Thinking")
     if (ms := turn.reasoning_ms) is None:
@@ -294,19 +294,19 @@ def reasoning_label(turn: TranscriptTurn, *, is_over: bool) -> str:
 
 
 def tokens_label(tokens: TranscriptTokens) -> str:
-    """`1,234 tokens`, or `about 1,230 tokens`, with three digits, if any were estimated from the texts; empty for 0."""
+    """Format `1,234 tokens`, or `about 1,230 tokens` (three digits) if the number has an estimate; empty for 0."""
     n_tokens = rounded(tokens.n, is_estimated=tokens.is_estimated)
     return about(translate_count(n_tokens, "token"), is_estimated=tokens.is_estimated) if n_tokens else ""
 
 
 def step_number(transcript: RunTranscript) -> str:
-    """`step 2 of 5` while a step of a plan is running; otherwise empty."""
+    """Return `step 2 of 5` while a step of a plan is running, or an empty string."""
     running = [(plan.running[0], len(plan.steps)) for plan in transcript.plans if plan.running]
     return translate("step {n} of {total}", n=running[-1][0], total=running[-1][1]) if running else ""
 
 
 def progress(steps: Sequence[TranscriptStep]) -> str:
-    """Progress of the steps of plans: `2 of 4 steps, 1 failed, 1 skipped`."""
+    """Describe the progress of plans: `2 of 4 steps, 1 failed, 1 skipped`."""
     statuses = [step.status for step in steps]
     n_done, n_failed, n_skipped = map(statuses.count, ("completed", "failed", "skipped"))
     parts = [translate("{done} of {steps}", done=n_done, steps=translate_count(len(statuses), "step"))]
@@ -316,7 +316,7 @@ def progress(steps: Sequence[TranscriptStep]) -> str:
 
 
 def steps(transcript: RunTranscript) -> str:
-    """Describe `3 agents · 7 tool calls` and the progress of plans; a single agent and zero calls are omitted."""
+    """Count agents and calls: `3 agents · 7 tool calls`, and the progress of plans; omit `1 agent` and zero calls."""
     n_agents = sum(len(job.agents) for job in transcript.jobs)
     agents = [translate_count(n_agents, "agent")] if n_agents > 1 else []
     all_steps = [step for plan in transcript.plans for step in plan.steps]
@@ -327,7 +327,7 @@ def steps(transcript: RunTranscript) -> str:
 
 
 def step_state(step: TranscriptStep) -> str:
-    """Status of a step, and the number of attempts if more than one: `failed · 2 attempts`."""
+    """Return the status of a step, with the number of repeated attempts: `failed · 2 attempts`."""
     status = status_label(step.status)
     if step.n_attempts <= 1:
         return status
@@ -336,7 +336,7 @@ def step_state(step: TranscriptStep) -> str:
 
 
 def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str:
-    """Time, tokens, cost and calls of an ended run and its subruns; without metrics only the calls."""
+    """Summarize time, tokens, cost and calls of an ended run and its subruns; without metrics only the calls."""
     totals = transcript.totals_with_subruns
     calls = [translate_count(totals.n_llm_calls, "model call")] if totals.n_llm_calls else []
     calls += [translate_count(totals.n_tool_calls, "tool call")] if totals.n_tool_calls else []
@@ -353,26 +353,26 @@ def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str
 
 
 def run_time(transcript: RunTranscript) -> str:
-    """Time of an ended run, and that in which it waited for the person."""
+    """Format the time of an ended run, and the time for which the run waited for the person."""
     started, ended = transcript.started_at, transcript.ended_at
     total_ms = (ended - started).total_seconds() * 1000 if started and ended else 0.0
     return time_label(total_ms, transcript.waited_ms)
 
 
 def time_label(total_ms: float, wait_ms: float) -> str:
-    """`12.3 s + 40.0 s waiting for you`; a wait below a second is not named."""
+    """Format `12.3 s + 40.0 s waiting for you`; a wait below a second is omitted."""
     time = translate_duration(max(total_ms - wait_ms, 0.0))
     wait = translate_duration(wait_ms)
     return time if wait_ms < _SECOND_MS else translate("{time} + {wait} waiting for you", time=time, wait=wait)
 
 
 def failed_label(n: int) -> list[str]:
-    """`3 failed calls` as a list, which is empty for none."""
+    """Return `3 failed calls` as a list, or an empty list."""
     return [translate_count(n, "failed call")] if n else []
 
 
 def failed_work(job: TranscriptJob) -> str:
-    """`reading failed` if all calls failed or were denied, `1 of 3 read` if addresses failed; otherwise empty."""
+    """Return `reading failed` if all calls failed or were denied, `1 of 3 read` if addresses failed, else no text."""
     calls = job.calls
     is_reading = bool(calls) and all(call.tool == web_fetch.name for call in calls)
     if not calls or not all(call.has_failed or call.is_denied for call in calls):
@@ -383,5 +383,5 @@ def failed_work(job: TranscriptJob) -> str:
 
 
 def cost_label(totals: TranscriptTotals) -> list[str]:
-    """`0.0123 USD` or `about 0.0123 USD` as a list, which is empty if the cost is unknown or zero."""
+    """Return `0.0123 USD` or `about 0.0123 USD` as a list, which is empty if the cost is unknown or zero."""
     return [about(usd(totals.cost_usd), is_estimated=totals.tokens.is_estimated)] if totals.cost_usd else []

@@ -1,6 +1,6 @@
 """Parts of a transcript: jobs, turns, tool calls, plans and permission requests.
 
-A plan contains jobs and a tool call may have created a plan, so these classes are in one module. A call has only the id
+A plan contains jobs, and a tool call may have created a plan, so the classes are in one module. A call has only the id
 of its subrun; the `RunTranscript` has the subrun's transcript.
 """
 
@@ -27,9 +27,9 @@ class StreamingText:
     Attributes:
         prose: The visible part.
         call_chars: Number of characters of tool calls; 0 before the first call.
-        call_name: Tool of the last call; empty until its name has arrived.
+        call_name: Tool of the last call; empty until the name has arrived.
         written: Text that the last call writes: its parameter `content`.
-        title: Title of that text: the parameter `title`; empty if there is none.
+        title: Title of `written`: the parameter `title`, or an empty string.
         agents: The agents of the calls that delegate.
     """
 
@@ -46,7 +46,7 @@ class StreamingText:
 
     def append_call(self, tool: str, delta: str) -> None:
         """Add the next chunk of a tool call."""
-        self.call_chars += max(len(delta), 1)  # at least 1: a native call is displayed before its arguments arrive
+        self.call_chars += max(len(delta), 1)  # at least 1, to display a native call before its arguments
         self.call_name = tool
         text, is_new = self._content.read(delta)
         if is_new:
@@ -91,9 +91,9 @@ class TranscriptRequest:
         decided_by: The person, policy or reviewer that decided.
         instruction: Note or answer of the person.
         parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
-        allowed: The possible choices of a decision; empty for all of them.
+        allowed: The possible choices of a decision; empty: all choices.
         hosts: The hosts that the call reads from; empty for other tools.
-        asked_at: Time of the request; None if it is from the store.
+        asked_at: Time of the request; None for a request from the store.
     """
 
     id: str
@@ -117,7 +117,7 @@ class TranscriptRequest:
 
     @classmethod
     def from_stored(cls, request: ApprovalRequest) -> Self:
-        """Create an undecided request from the store's."""
+        """Create an undecided request from a stored request."""
         return cls(
             request.id,
             request.kind,
@@ -139,7 +139,7 @@ class TranscriptRequest:
 
     @property
     def is_answered_question(self) -> bool:
-        """Whether the request asked the person for words, and has the answer or the refusal to give one."""
+        """Whether the request asked the person for words, and was answered or refused."""
         return bool(self.decision) and (self.kind == QUESTION_KIND or (self.is_settled and not self.approved))
 
     @property
@@ -159,9 +159,9 @@ class TranscriptCall:
         status: `running`, `waiting`, `ok`, `failed`, `cancelled` or `interrupted`.
         started_at: Time of the start; None for a call that has not started.
         duration_ms: Duration; None until the call has completed.
-        error: Error message; empty if there is none.
+        error: Error message, or an empty string.
         metadata: Metadata of the result.
-        subrun_id: The run that carries out the call; empty if there is none.
+        subrun_id: The run that carries out the call, or an empty string.
         waited_before_ms: Time for which the run had waited for the person when the call started.
         wait_ms: Time for which the run waited for the person during the call; 0 until the call has completed.
     """
@@ -183,7 +183,7 @@ class TranscriptCall:
 
     @property
     def is_call(self) -> bool:
-        """Whether it is a tool call; False for a question to the person."""
+        """Whether this is a tool call; False for a question to the person."""
         return self.request is None or self.request.is_for_call
 
     @property
@@ -199,7 +199,7 @@ class TranscriptCall:
 
     @property
     def n_read(self) -> tuple[int, int]:
-        """Numbers of addresses that a reading call has read, and that failed."""
+        """The numbers of addresses that a reading call has read and has failed to read."""
         results, failed = (self.metadata.get(name) or () for name in ("results", "failed"))
         return len(results), len(failed) or (len(self.params.get("urls") or ()) if self.has_failed else 0)
 
@@ -216,17 +216,17 @@ class TranscriptTurn:
     Attributes:
         key: Id of the model call.
         start_index: Sequence number of the first event.
-        end_index: Sequence number of the last event; None until then.
+        end_index: Sequence number of the last event; None until the turn is done.
         usage: Token usage; empty until the turn is done.
         cost_usd: Cost; None if unknown.
         duration_ms: Duration of the model call.
         reply: The reply without reasoning.
-        reasoning_started_at: Time of the first piece of reasoning; None if no piece was received.
-        reasoning_ms: Duration of the reasoning; None during the reasoning, and if it is unknown.
+        reasoning_started_at: Time of the first piece of reasoning; None before the first piece.
+        reasoning_ms: Duration of the reasoning; None during the reasoning, and if unknown.
         kinds: The kinds of the chunks that were applied so far, such as `reasoning`.
         is_done: Whether the model call has completed.
         is_computed: Whether no language model was used.
-        latest_piece_at: Time of the latest piece of the reply; None before the first.
+        latest_piece_at: Time of the latest piece of the reply; None before the first piece.
         retries: Reason and delay in milliseconds of each retry.
         middleware_errors: Errors of middleware during the turn.
         tools: The tool calls, and the questions to the person.
@@ -263,9 +263,9 @@ class TranscriptTurn:
 
     @property
     def tokens(self) -> "TranscriptTokens":
-        """The tokens of the reply; until it is complete, an estimate from its text, without the prompt.
+        """The tokens of the reply; for an incomplete reply, an estimate from its text, without the prompt.
 
-        A reply that no language model wrote has none.
+        A reply that no language model wrote has no tokens.
         """
         if self.is_computed:
             return TranscriptTokens()
@@ -281,7 +281,7 @@ class TranscriptTurn:
         return [request.agent for request in questions if request.agent == request.tool]
 
     def overlaps(self, other: "TranscriptTurn") -> bool:
-        """True if both turns were running at the same time."""
+        """Return whether both turns were running at the same time."""
         return all(a.end_index is None or b.start_index < a.end_index for a, b in ((self, other), (other, self)))
 
 
@@ -291,10 +291,10 @@ class TranscriptJob:
 
     Attributes:
         id: Id of the job.
-        agent: The agent; empty until it is known.
+        agent: The agent; empty while unknown.
         instruction: The task.
         turns: The turns, in the order in which they started.
-        awaiting_since: Time of a request to the model to which no text has arrived; otherwise None.
+        awaiting_since: Time of a model request that has no text yet, or None.
     """
 
     id: str
@@ -315,7 +315,7 @@ class TranscriptJob:
         return [call for turn in self.turns for call in turn.calls]
 
     def all_calls(self) -> Iterator[TranscriptCall]:
-        """Yield tool calls and questions, each followed by those of the jobs that it started."""
+        """Yield tool calls and questions, each followed by the calls and questions of the jobs that it started."""
         for call in self.tools:
             yield call
             steps = call.plan.steps if call.plan else ()
@@ -346,7 +346,7 @@ class TranscriptStep:
             `cancelled` or `interrupted`.
         result: Result, or the reason why it failed or was skipped.
         n_attempts: Number of attempts.
-        jobs: The agents that attempted it and, after an attempt, the replanner.
+        jobs: The agents that attempted the step and, after an attempt, the replanner.
         started_at: Start of the current attempt, or its continuation after a pause; None while no attempt is running.
         duration_ms: Sum of the attempts before `started_at`, without pauses.
     """
@@ -392,11 +392,11 @@ class TranscriptPlan:
 
     @property
     def running(self) -> tuple[int, TranscriptStep] | None:
-        """Number and running step; None between two steps."""
+        """The number and the running step; None between two steps."""
         return next(((n, step) for n, step in enumerate(self.steps, 1) if step.status == RUNNING), None)
 
     def revise(self, steps: Iterable[Mapping[str, Any]]) -> None:
-        """Replace the steps by those of an event; steps that remain keep their jobs and results."""
+        """Replace the steps by the steps of an event; steps that remain keep their jobs and results."""
         known = {step.id: step for step in self.steps}
         self.steps = []
         for data in steps:
@@ -409,7 +409,7 @@ class TranscriptPlan:
         self.jobs = [*(job for step in removed for job in step.jobs), *self.jobs]
 
     def update(self, steps: Iterable[Mapping[str, Any]], reason: str, at: datetime) -> None:
-        """Apply status changes of steps that were not executed, for example skipped ones."""
+        """Apply status changes of steps that were not executed, for example of skipped steps."""
         for data in steps:
             step = self._step(str(data.get("id", "")), str(data.get("title", "")))
             step.status = _step_status(data)
@@ -454,7 +454,7 @@ class TranscriptPlan:
                     step.end(at)
 
     def _step(self, step_id: str, title: str) -> TranscriptStep:
-        """Return the step with this id; a missing one is created, since a person may have added it to the plan."""
+        """Return the step with this id; a missing step, which a person may have added to the plan, is created."""
         step = next((step for step in self.steps if step.id == step_id), None)
         if step is None:
             step = TranscriptStep(step_id, title)
@@ -480,7 +480,7 @@ class TranscriptArtifact:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptTokens:
-    """A number of tokens, and whether any of them were estimated from the size of a text."""
+    """A number of tokens, and whether the number contains an estimate from the size of a text."""
 
     n: int = 0
     is_estimated: bool = False

@@ -1,6 +1,6 @@
 """Plans as checklists: steps with status and time; the work of a step's agents can be expanded.
 
-Every status is also a word, so that it can be read without colour and symbols.
+Every status is also a word, so that a reader needs neither colour nor symbols.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ class PlanRenderer:
         self._with_metrics = with_metrics
 
     def node(self, call: TranscriptCall, plan: TranscriptPlan, decision: str = "") -> Node:
-        """Open fold of a plan, with the decision of a person on it."""
+        """Build the expanded fold of a plan, with a person's decision on the plan."""
         ms = call.duration_ms if self._with_metrics else None
         time = labels.time_label(ms, call.wait_ms) if ms else ""
         progress = labels.progress(plan.steps)
@@ -68,7 +68,7 @@ class PlanRenderer:
             details.append(Node(f"{key}-task", f"<p>{escape_with_language(step.description)}</p>", css="af-task"))
         last_turns = step.jobs[-1].turns[-1:] if step.jobs else []
         is_last_reply = any(turn.text.startswith(step.result.strip()) for turn in last_turns)
-        if step.result and not is_last_reply:  # the turn is displayed anyway
+        if step.result and not is_last_reply:  # else the last turn shows the result
             css = "af-prose af-md af-error" if step.status == "failed" else "af-prose af-md"
             details.append(Node(f"{key}-result", self._render(step.result), css=css))
         for i, job in enumerate(step.jobs):
@@ -86,7 +86,7 @@ class PlanRenderer:
             time = ""
         elif step.started_at is None:
             time = f'<span class="af-time">{translate_duration(step.duration_ms) if step.duration_ms else ""}</span>'
-        else:  # the page counts up the time of a running step
+        else:  # the page counts the time of a running step
             since = step.started_at.timestamp() * 1000 - step.duration_ms
             time = f'<span class="af-time" data-since="{since:.0f}"></span>'
         return (
@@ -97,7 +97,7 @@ class PlanRenderer:
         )
 
     def _agent(self, job: TranscriptJob) -> Node:
-        """Fold of an agent that replanned or summarized."""
+        """Build the fold of an agent that replanned or summarized."""
         summary = (
             f"{name_html(job.agent, agent_label(job.agent))} "
             f'<span class="af-arg">{escape(labels.activity(job))}</span> '
@@ -107,7 +107,7 @@ class PlanRenderer:
 
 
 def _checklist(plan: TranscriptPlan) -> list[str]:
-    """Steps as lines of plain text, unescaped, with the reason if a step was not completed."""
+    """Format steps as lines of plain text, unescaped, with the reason why a step was not completed."""
     lines = []
     for number, step in enumerate(plan.steps, 1):
         reason = f": {clip(step.result, _LINE_COLUMNS)}" if step.result and step.status != "completed" else ""

@@ -34,7 +34,7 @@ _PLAN_LIMIT = re.compile(r"Of these ([\d,]+) steps? at most (\d+) can be carried
 
 
 def plan_field(field: Field) -> Field:
-    """Field of a plan with a label for people instead of the name of its parameter."""
+    """Label a field of a plan for people, instead of by the name of its parameter."""
     if field.name not in _PLAN_FIELDS:
         return field
     label, doc = map(translate, _PLAN_FIELDS[field.name])
@@ -45,7 +45,7 @@ def plan_field(field: Field) -> Field:
         return labelled
 
     def of_step(columns: Iterable[Field]) -> tuple[Field, ...]:
-        # A list of tools without any to choose from would be a field to type names into.
+        # A list of tools without choices would be a field for typed names.
         shown = (column for column in columns if column.kind != "list" or column.choices)
         return tuple(
             replace(
@@ -71,7 +71,7 @@ def plan_params(request: TranscriptRequest) -> dict[str, Any]:
 
 
 def plan_preview(request: TranscriptRequest) -> str:
-    """Format the steps of a plan in Markdown, and note how many of them can be executed if not all."""
+    """Format the steps of a plan in Markdown, with a note if the limit is below the number of steps."""
     steps = request.params.get("steps")
     if not steps:
         return request.preview
@@ -89,7 +89,7 @@ def plan_preview(request: TranscriptRequest) -> str:
 
 
 def plan_limit(request: TranscriptRequest) -> str:
-    """Note how many steps of a plan can be executed if not all; otherwise empty."""
+    """Note how many steps can be executed, if the limit is below the number of steps, or return an empty string."""
     note = plan_note(request.preview)
     if (limit := _PLAN_LIMIT.fullmatch(note)) is None:
         return note

@@ -32,8 +32,6 @@ _log = logging.getLogger(__name__)
 class RunListener:
     """Calls back on events of one run that change stored data; runs on the engine's loop.
 
-    A view that polls the store every second uses it to reload at once.
-
     Args:
         reload: Reloads from the store.
     """
@@ -47,7 +45,7 @@ class RunListener:
         self._is_closed = False
 
     async def listen_to(self, controller: ExecutionController, run_id: str | None) -> None:
-        """Listen to this run instead of the previous one; None to listen to none."""
+        """Listen to this run instead of the previous run; None to stop listening."""
         if run_id == self._run_id or self._is_closed:
             return
         self._unsubscribe()
@@ -57,7 +55,7 @@ class RunListener:
         unsubscribe = await controller.subscribe(run_id, self._on_event)
         if self._run_id == run_id and not self._is_closed:
             self._unsubscribe = unsubscribe
-        else:  # closed or switched to another run
+        else:  # closed, or another run was chosen meanwhile
             unsubscribe()
 
     def _on_event(self, event: StreamEvent) -> None:
@@ -68,7 +66,7 @@ class RunListener:
             self._reload_task = asyncio.get_running_loop().create_task(self._reload_until_current())
 
     async def _reload_until_current(self) -> None:
-        """Reload, and once more if events arrived during it, so that a burst of events causes two reloads."""
+        """Reload, and once more if events arrived meanwhile: a burst of events causes two reloads."""
         while self._has_new_events and not self._is_closed:
             self._has_new_events = False
             try:
@@ -93,7 +91,7 @@ class PolledView(View):
     async def open(self, screen: Screen) -> None:
         """Load the content and follow the store from then on."""
         await super().open(screen)
-        await self._poller.start()  # before loading: changes during the load are seen by the next poll
+        await self._poller.start()  # before loading: the next poll sees changes during the load
         await self.load()
 
     def close(self) -> None:
@@ -106,7 +104,7 @@ class PolledView(View):
         await show_cited_page(self.screen, act, self._engine.database.path)
 
     async def _change_token(self) -> object:
-        """Return a small value that differs after every change; by default it differs after any change in the store."""
+        """Return a small value that differs after every change; by default, after any change in the store."""
         return await self._engine.database.read(data_version)
 
     @abstractmethod

@@ -2,13 +2,14 @@
 
 ::
 
-head the question, the status, Stop work collapsible: the lead's turns and tool calls; within a call the job it
-delegated, the plan it created, or the subrun that carries it out, rendered like a run but without the buttons of a run
-asks open permission requests answer the text of the answering turn, block by block written the text that the lead is
-writing with a tool, and the newest version of each artifact
+    head      the question, the status, Stop
+    work      fold: the lead's turns and tool calls; a call contains its job, its plan, or its subrun without buttons
+    asks      open permission requests
+    answer    the text of the answering turn, block by block
+    written   the text that a tool call of the lead is writing, and the newest version of each artifact
 
-The text of the lead's latest turn is in `answer` until the turn requests a tool call; then it moves to the end of
-`work`, directly above, so that the page does not jump.
+The text of the lead's latest turn is in `answer` until the turn requests a tool call; then the text moves to the end
+of `work`, directly above, so that the page does not jump.
 """
 
 import re
@@ -55,7 +56,7 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 RESULT_CHARS = 400
 MIN_DISPLAYED_MS = 10
-_STALL_STEP_S = 5  # the times of pieces are rounded, so that not every piece changes the node
+_STALL_STEP_S = 5  # times are rounded, so that few pieces change the node
 MIN_REPEATED_CHARS = 400
 REPEATED_SHARE = 0.9
 """Share of an answer's characters that must occur in the report for the answer to be folded."""
@@ -73,7 +74,7 @@ _SCOPES: Mapping[str, EnglishText] = {"run": "{verdict} for the run", "conversat
 
 
 def answer_turn(transcript: RunTranscript) -> TranscriptTurn | None:
-    """Return the turn of the lead whose text is, or may become, the answer; None if there is none."""
+    """Return the turn of the lead whose text is, or may become, the answer, or None."""
     turns = transcript.lead_job.turns
     if transcript.response:
         response = transcript.response.strip()
@@ -81,12 +82,12 @@ def answer_turn(transcript: RunTranscript) -> TranscriptTurn | None:
     if not turns or turns[-1].tools or turns[-1].reply.call_chars:
         return None
     *earlier, last = turns
-    # Of parallel turns any may become the answer; only the end of the run tells which.
+    # Any of several parallel turns may become the answer; only the end of the run tells which turn.
     return None if not transcript.is_ended and any(map(last.overlaps, earlier)) else last
 
 
 def main_artifact(transcript: RunTranscript) -> str:
-    """Id of the main result: the newest artifact except the plan; empty if there is none."""
+    """Return the id of the main result: the newest artifact except the plan, or an empty string."""
     ids = [artifact_id for artifact_id in transcript.artifacts if artifact_id != PLAN_ID]
     return ids[-1] if ids else ""
 
@@ -100,11 +101,11 @@ def without_title(text: str, title: str) -> str:
 
 def repeats(answer: str, report: str) -> bool:
     """Return whether the displayed part of a report contains nearly every displayed line of an answer."""
-    shown, known = (
+    answer_lines, report_lines = (
         [words for line in beginning(text)[0].splitlines() if (words := _words(line))] for text in (answer, report)
     )
-    known_lines = frozenset(known)
-    return sum(len(line) for line in shown if line in known_lines) >= REPEATED_SHARE * sum(map(len, shown))
+    repeated_lines = filter(frozenset(report_lines).__contains__, answer_lines)
+    return sum(map(len, repeated_lines)) >= REPEATED_SHARE * sum(map(len, answer_lines))
 
 
 def _words(text: str) -> str:
@@ -125,7 +126,7 @@ class RunRenderer:
         self._open_main_artifact = open_keys
         self._markdown = MarkdownRenderer()
         self._run = run
-        # Each patch renders all nodes; without these caches it would read the store every time.
+        # Each patch renders all nodes; without these caches every patch would read the store.
         self._artifact_text = lru_cache(64)(lambda entry: run.artifact_text(entry.artifact_id, entry.version))
         self._cited_html = lru_cache(64)(lambda text, cite: shown_html(text, self._markdown, cite=cite))
         self._plain_text = lru_cache(64)(lambda text: unescape(_TAG.sub(" ", self._html(text))))
@@ -140,17 +141,17 @@ class RunRenderer:
         )
 
     def nodes(self, transcript: RunTranscript, **action_args: Any) -> tuple[Node, ...]:
-        """Content of the view; `action_args` as for `status_line`."""
+        """Return the content of the view; `action_args` as for `status_line`."""
         return (self.header(transcript, **action_args), *self.body(transcript))
 
     def header(self, transcript: RunTranscript, **action_args: Any) -> Node:
-        """Question and status of the run."""
+        """Build the question and the status of the run."""
         html = f"<strong>{escape_with_language(transcript.question)}</strong>"
         question = Node("question", html, css="af-question", text=question_text(transcript))
         return Node("head", kind="box", css="af-head", children=(question, self.status_line(transcript, **action_args)))
 
     def status_line(self, transcript: RunTranscript, *, with_stop: bool = True, **action_args: Any) -> Node:
-        """Build the status of a run, with Stop (if `with_stop`) until it has ended, and Resume if it is interrupted."""
+        """Build the status of a run, with Stop (if `with_stop`) until the end, and Resume after an interruption."""
         html = self.progress(transcript)
         if transcript.is_ended or not (with_stop or transcript.status == INTERRUPTED):
             return Node("state", html, "box", "af-meta")
@@ -164,7 +165,7 @@ class RunRenderer:
         return Node("state", html, "box", "af-meta", children=(controls,), text=text)
 
     def progress(self, transcript: RunTranscript) -> str:
-        """HTML of a run's status, the pending requests of its subruns, and its usage."""
+        """Render a run's status, the pending requests of its subruns, and its usage."""
         status = transcript.status
         label = escape(labels.run_status_label(transcript))
         parts = [status_mark(status), f'<span class="af-status">{label}</span>']
@@ -188,11 +189,11 @@ class RunRenderer:
         return " ".join(parts)
 
     def body(self, transcript: RunTranscript) -> tuple[Node, ...]:
-        """The work, open requests, the answer and the artifacts."""
+        """Return the work, open requests, the answer and the artifacts."""
         lead = transcript.lead_job
         agents = clip(self._agents(lead) or translate("Work"), _AGENTS_COLUMNS)
         steps = escape(labels.steps(transcript))
-        is_retried = bool(lead.turns) and not lead.turns[-1].is_done and bool(lead.turns[-1].retries)  # which says more
+        is_retried = bool(lead.turns) and not lead.turns[-1].is_done and bool(lead.turns[-1].retries)  # and says so
         if (since := lead.awaiting_since) is not None and transcript.status == RUNNING and not is_retried:
             clock = f'<span class="af-clock" data-since="{since.timestamp() * 1000:.0f}"></span>' * self.with_metrics
             waiting = escape(translate("Waiting for the first words of the model")) + clock
@@ -201,7 +202,7 @@ class RunRenderer:
         summary = f'{name_html(", ".join(lead.agents), agents)} <span class="af-arg">{steps}</span>{stall}'
         turns = tuple(self._turns(transcript, lead, answer_turn(transcript)))
         if transcript.is_ended and not turns:
-            # An answer of the usual agent alone needs no line that says so.
+            # An answer of the usual agent alone needs no line with the agent's name.
             is_plain = not steps and lead.agents == [BUILT_IN_FLOWS[DEFAULT_FLOW].agents[0].config.name]
             work = Node("work", "" if is_plain else summary, "box" if is_plain else "leaf", "af-work af-line")
         else:
@@ -213,7 +214,7 @@ class RunRenderer:
         )
         questions = [request for request in transcript.requests.values() if request.is_answered_question]
         refusals = labels.refusals(transcript) if transcript.is_ended else ()
-        parts = (
+        nodes = (
             work,
             *(answered_question(request, _decision(request)) for request in questions if transcript.is_ended),
             *(_notice(f"refused{i}", text, "af-notice af-refused") for i, text in enumerate(refusals)),
@@ -221,10 +222,10 @@ class RunRenderer:
             self._answer(transcript),
             Node("written", kind="box", css="af-written", children=tuple(self._written(transcript))),
         )
-        return tuple(part for part in parts if part.children or part.kind not in {"box", "approvals"})
+        return tuple(node for node in nodes if node.children or node.kind not in {"box", "approvals"})
 
     def stall(self, job: TranscriptJob) -> str:
-        """Build the clock that appears when a streamed reply stalls; empty without such a reply."""
+        """Build the clock that appears when a streamed reply stalls; empty without a streamed reply."""
         turn = job.turns[-1] if job.turns else None
         if turn is None or turn.is_done or turn.latest_piece_at is None or job.awaiting_since or not self.with_metrics:
             return ""
@@ -234,7 +235,7 @@ class RunRenderer:
     def _turns(
         self, transcript: RunTranscript, job: TranscriptJob, answer: TranscriptTurn | None = None
     ) -> Iterator[Node]:
-        """Turns of a job, with the name of the agent where it changes; the text of `answer` is omitted."""
+        """Yield the turns of a job, with the agent's name where the agent changes; the text of `answer` is omitted."""
         agent = job.agents[0] if len(job.agents) == 1 else ""
         for turn in job.turns:
             retry_at = job.awaiting_since if turn is job.turns[-1] else None
@@ -292,11 +293,11 @@ class RunRenderer:
                 yield self._block_node(f"{key}-{i}", html, css)
 
     def cited_html(self, transcript: RunTranscript, text: str) -> str:
-        """Markdown as HTML with citations."""
+        """Convert Markdown to HTML with citations."""
         return self._cited_html(text, self._cite(transcript, text))
 
     def _cite(self, transcript: RunTranscript, text: str) -> Callable[[str], str]:
-        """Return a function that converts the marks of a text to citations; by default of the report's sources."""
+        """Return a function that converts the marks of a text to citations, by default with the report's sources."""
         n_calls = sum(call.status == "ok" for run in transcript.with_subruns() for call in run.tool_uses)
         report = transcript.artifacts.get(main_artifact(transcript))
         try:
@@ -345,7 +346,7 @@ class RunRenderer:
         return params_html(call.params, without={"content"}) + size
 
     def _result(self, call: TranscriptCall, displayed: str = "") -> str:
-        """HTML of a call's decision, error and result; a result equal to `displayed` is omitted."""
+        """Render a call's decision, error and result; a result equal to `displayed` is omitted."""
         parts = []
         if call.request and call.request.approved is not None:
             parts.append(f'<p class="af-quiet">{escape(_decision(call.request))}</p>')
@@ -375,7 +376,7 @@ class RunRenderer:
         # The subject tells agents of the same name apart.
         line = " · ".join(filter(None, [labels.activity(job), subject])) if is_running else subject
         mark = "waiting" if is_running and any(each.status == "waiting" for each in job.all_calls()) else call.status
-        # The agent answers without them, so its own call has succeeded.
+        # The agent answers without the failed calls, so the agent's own call has succeeded.
         failed = labels.failed_work(job) if call.status == "ok" else ""
         outcome = failed or labels.call_outcome(call)
         summary = (
@@ -389,7 +390,7 @@ class RunRenderer:
     def _job_usage(
         self, transcript: RunTranscript, call: TranscriptCall, tokens: TranscriptTokens, counts: list[str]
     ) -> str:
-        """Time and tokens of the job of a call, and further counts; the clock of a job stops while the run waits."""
+        """Render the time and tokens of a call's job, and further counts; the clock stops while the run waits."""
         parts = [escape(text) for text in counts]
         if self.with_metrics:
             parts.insert(0, labels.tokens_label(tokens))
@@ -402,7 +403,7 @@ class RunRenderer:
         return f'<span class="af-time">{" · ".join(filter(None, parts))}</span>'
 
     def _subrun(self, call: TranscriptCall, subrun: RunTranscript) -> Node:
-        """Call that a subrun carries out; open until the subrun ends, so that its approval cards are visible."""
+        """Build a call that a subrun carries out; the fold is open until the subrun ends, to show approval cards."""
         activity = translate("Waits for your decision") if subrun.pending_requests else labels.activity(subrun.lead_job)
         outcome = labels.call_outcome(call) or ("" if subrun.is_ended else activity)
         usage = " · ".join(
@@ -427,11 +428,11 @@ class RunRenderer:
             try:
                 renderer = self._subrun_renderer(call.subrun_id)
                 content = (Node("state", renderer.progress(subrun), css="af-meta"), *renderer.body(subrun))
-            except NotFound:  # deleted while it is displayed
+            except NotFound:  # deleted while displayed
                 pass
             except StoreError as error:
                 content = (_notice("unreadable", str(error)),)
-        # Keys of two runs may be equal, so the run id is put before the keys of the subrun.
+        # Keys of two runs may be equal, so the subrun's keys get its run id as prefix.
         children += prefixed(content, f"{call.subrun_id}/")
         if not content and call.status != "running":
             missing = f"<p>{translate('What this run did is not in this store.')}</p>"
@@ -463,11 +464,11 @@ class RunRenderer:
                 cited = frozenset(address for text in texts for address in addresses_of(text))
                 notices.append(unread_sentence(cited, self._evidence(cited)) if cited else "")
         text = "\n\n".join(filter(None, [answer, error, *notices]))
-        # The answer is folded only if the report that it repeats is open.
+        # The answer is folded only if the repeated report is open.
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
         turn = answer_turn(transcript)
-        known = transcript.response or (_lines(turn.reply.prose) if turn else "")
-        cite = str if is_repeated else self._cite(transcript, known)
+        text_with_sources = transcript.response or (_lines(turn.reply.prose) if turn else "")
+        cite = str if is_repeated else self._cite(transcript, text_with_sources)
         blocks: list[Node] = []
         if turn:
             is_arriving = not (turn.is_done or transcript.is_ended)
@@ -484,7 +485,7 @@ class RunRenderer:
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 
     def _repeats_report(self, transcript: RunTranscript) -> bool:
-        """True if the main artifact contains nearly every line of a long answer."""
+        """Return whether the main artifact contains nearly every line of a long answer."""
         report = transcript.artifacts.get(main_artifact(transcript))
         if report is None or len(transcript.response) < MIN_REPEATED_CHARS:
             return False
@@ -496,7 +497,7 @@ class RunRenderer:
     def _written(self, transcript: RunTranscript) -> Iterator[Node]:
         latest = transcript.lead_job.turns[-1:]
         for turn in () if transcript.is_ended else latest:
-            # Only until the call is complete: then a card or the artifact takes the place of the text.
+            # The text is shown until the call is complete: then a card or the artifact replaces the text.
             if not (turn.reply.written.is_blank or (turn.is_done and turn.tools)):
                 written, cite = turn.reply.written, self._cite(transcript, _lines(turn.reply.written))
                 growing = self._text(
@@ -505,16 +506,14 @@ class RunRenderer:
                 yield Node("writing", "", "box", "af-writing af-md af-page", children=tuple(growing))
         main_id = main_artifact(transcript)
         turns = [[call.metadata.get("artifact_id") for call in turn.tools] for turn in transcript.lead_job.turns]
-        # First those of the turn that wrote the main result, in the order of its calls, which run in parallel.
+        # First the artifacts of the turn that wrote the main result, in the order of its (parallel) calls.
         first = next((ids for ids in reversed(turns) if main_id in ids), [main_id])
-        places = {artifact_id: place for place, artifact_id in enumerate(first)}
+        ranks = {artifact_id: rank for rank, artifact_id in enumerate(first)}
         requests = {
             (call.metadata.get("artifact_id"), call.metadata.get("version")): call.request
             for call in transcript.tool_uses
         }
-        for artifact in sorted(
-            transcript.artifacts.values(), key=lambda each: places.get(each.artifact_id, len(first))
-        ):
+        for artifact in sorted(transcript.artifacts.values(), key=lambda each: ranks.get(each.artifact_id, len(first))):
             request, edit = requests.get((artifact.artifact_id, artifact.version)), ""
             if request and request.decision == "edited":
                 edit = translate("changed by {editor} before it was written", editor=agent_label(request.decided_by))
@@ -543,7 +542,7 @@ class RunRenderer:
 
 
 def _html_or_error(read: Callable[[], str]) -> str:
-    """Return HTML read from the store, or the error if the store cannot be read; the next patch reads it again."""
+    """Return HTML read from the store, or the read error; the next patch reads the store again."""
     try:
         return read()
     except StoreError as error:
@@ -553,7 +552,7 @@ def _html_or_error(read: Callable[[], str]) -> str:
 def _lines(text: GrowingText) -> str:
     """Return the complete lines of a streamed text that list its sources.
 
-    They are empty before the first address, and for a text whose end, which lists the sources, is not displayed.
+    The result is empty before the first address, and for a text whose end, with the list, is not displayed.
     """
     whole = "" if text.n_left else text.text
     return whole.rpartition("\n")[0] if "://" in whole or "local:" in whole else ""
@@ -564,7 +563,7 @@ def _notice(key: str, text: str, css: str = "af-notice") -> Node:
 
 
 def question_text(transcript: RunTranscript) -> str:
-    """The plain text of a question: `Run completed: How high is the tide?`."""
+    """Return the status and the question as plain text: `Run completed: How high is the tide?`."""
     return translate("Run {status}: {question}", status=status_label(transcript.status), question=transcript.question)
 
 

@@ -29,7 +29,7 @@ def saved_run(run: RunReader, *, with_metrics: bool = True) -> SavedOutput:
 
 
 def _load(run: RunReader, transcript: RunTranscript) -> None:
-    """Apply the stored events of a run and of those subruns that are in the store."""
+    """Apply the stored events of a run and of the subruns that are in the store."""
     for event in run.stored_events():
         transcript.apply(event)
     if (status := run.status()) == DELETED:
@@ -43,9 +43,9 @@ def _load(run: RunReader, transcript: RunTranscript) -> None:
 def saved_transcript(
     transcript: RunTranscript, renderer: RunRenderer, run_id: str, notes: Iterable[Node] = ()
 ) -> SavedOutput:
-    """Build the output of a loaded transcript with notes; a page with a kernel finds it by its CSS class.
+    """Build the output of a loaded transcript with notes; a page with a kernel finds the output by a CSS class.
 
-    The output has this class only with metrics, because the class contains the run's id, which is not reproducible.
+    The output has the class only with metrics, because the class contains the run's id, which is not reproducible.
     """
     is_findable = renderer.with_metrics and transcript.is_ended and transcript.status != DELETED
     css = f"af-ended af-of-{run_id}" if is_findable else ""
@@ -53,14 +53,14 @@ def saved_transcript(
     hint = status_hint(transcript)
     hints = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hint else []
     requests = [request_hint(request, run_id) for request in transcript.pending_requests]
-    # Without a kernel the cards have no buttons, so the hint is above them.
+    # Without a kernel the cards have no buttons, so the hint is above the cards.
     parts = (hints, body, requests) if requests else (body, hints)
     nodes = (head, *chain.from_iterable(parts), *notes)
     return saved_output(nodes, css=css)
 
 
 def saved_running(question: str) -> SavedOutput:
-    """Build the output of a running run if no page can show it live; depends only on the question."""
+    """Build the output of a running run that no page can show live; the output depends only on the question."""
     head = f"<strong>{escape_with_language(question)}</strong>"
     nodes = (
         Node("question", head, css="af-question", text=f"{translate('Run')}: {question}"),
@@ -74,7 +74,7 @@ def saved_running(question: str) -> SavedOutput:
 
 
 def request_hint(request: TranscriptRequest, run_id: str) -> Node:
-    """Hint for a pending request with its choices or proposed plan, and the code that decides it in any kernel."""
+    """Build the hint for a pending request: its choices or proposed plan, and the code that decides the request."""
     run = f'wb.run("{run_id}")'
     if request.kind == QUESTION_KIND:
         choices, code = question_choices(request), f'{run}.answer("...", "{request.id}")'

@@ -37,22 +37,22 @@ class RunTranscript:
         parent_tool: In a subrun, the tool whose call the run carries out.
 
     Attributes:
-        parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
+        parent_tool: In a subrun, the tool whose call the run carries out, or an empty string.
         lead_job: The job of the lead, which answers.
         requests: The run's own permission requests, by id, in order.
-        subruns: Transcripts of the runs that carry out its calls, by run id, in order.
+        subruns: Transcripts of the runs that carry out calls of this run, by run id, in order.
         artifacts: The written artifacts, by id.
-        started_at: Time of the first event; None until then.
-        ended_at: Time of the terminal event; None until then.
+        started_at: Time of the first event, or None.
+        ended_at: Time of the terminal event, or None.
         response: The answer, from the terminal event.
-        error: The error of a failed run; otherwise empty.
+        error: The error of a failed run, or an empty string.
         notices: Sentences about the answer, from the terminal event.
         outcome: Outcome of the answer, such as `partly`; empty if unknown.
-        metrics: Execution metrics, from the terminal event; empty until then.
-        stopped_usage: Estimated usage of each call that a stop ended, see `load_stopped_usage`.
-        usual_ms: Time that earlier runs of this kind took; None if there were none.
+        metrics: Execution metrics, from the terminal event; empty before the event.
+        stopped_usage: Estimated usage of each call that was stopped, see `load_stopped_usage`.
+        usual_ms: Time that earlier runs of this kind took; None without earlier runs.
         waited_ms: Time that the run has waited for a person, without the current pause.
-        paused_at: Start of the current pause, in which the run waits for a person; None while it runs.
+        paused_at: Start of the current pause, in which the run waits for a person; None without a pause.
         context: Size of the lead's last prompt, `chars` of `limit_chars`; empty before its first reply.
     """
 
@@ -89,12 +89,12 @@ class RunTranscript:
     @property
     def status(self) -> str:
         """Status as in the store, or `deleted`; `interrupted` if the process of the run has died."""
-        # A run without pending requests continues, even if no event of it has arrived yet.
+        # A run without pending requests continues, even if no event says so yet.
         return RUNNING if self._status == WAITING and not self.pending_requests else self._status
 
     @property
     def is_ended(self) -> bool:
-        """Whether the terminal event was applied, or the run was deleted, so that there will be none."""
+        """Whether the terminal event was applied, or the run was deleted and will publish no terminal event."""
         return self.ended_at is not None or self._status == DELETED
 
     @property
@@ -104,16 +104,16 @@ class RunTranscript:
 
     @property
     def open_requests(self) -> list[TranscriptRequest]:
-        """The run's own undecided requests, in the order of their calls in the view; none after its end."""
+        """The run's own undecided requests, in the order of their calls in the view; empty after the end of the run."""
         is_over = self.is_ended or self._is_decided
-        found = [] if is_over else [q for q in self.requests.values() if q.approved is None]
+        undecided = [] if is_over else [q for q in self.requests.values() if q.approved is None]
         # Parallel agents ask in any order.
-        places = {call.id: place for place, call in enumerate(self.lead_job.all_calls())} if found[1:] else {}
-        return sorted(found, key=lambda request: places.get(request.tool_call_id, len(places)))
+        ranks = {call.id: rank for rank, call in enumerate(self.lead_job.all_calls())} if undecided[1:] else {}
+        return sorted(undecided, key=lambda request: ranks.get(request.tool_call_id, len(ranks)))
 
     @property
     def pending_requests(self) -> list[TranscriptRequest]:
-        """Undecided requests of the run and its subruns; none after its end."""
+        """The undecided requests of the run and its subruns; empty after the end of the run."""
         return [] if self.is_ended else [request for run in self.with_subruns() for request in run.open_requests]
 
     def with_subruns(self) -> "Iterator[RunTranscript]":
@@ -123,7 +123,7 @@ class RunTranscript:
             yield from subrun.with_subruns()
 
     def find_request(self, request_id: str) -> TranscriptRequest | None:
-        """Request with this id, of the run or a subrun; None if there is none."""
+        """Find a request of the run or a subrun by its id."""
         return next((run.requests[request_id] for run in self.with_subruns() if request_id in run.requests), None)
 
     @property
@@ -131,10 +131,10 @@ class RunTranscript:
         """Tokens, calls and cost of the run, without subruns."""
         calls = [call for call in self._calls.values() if call.is_call]
         turns = [turn for job in self.jobs for turn in job.turns if turn.usage]
-        known = (*(call.get("cost_usd") for call in self.stopped_usage), *(turn.cost_usd for turn in turns))
-        costs = [cost for cost in known if cost is not None]
+        all_costs = (*(call.get("cost_usd") for call in self.stopped_usage), *(turn.cost_usd for turn in turns))
+        costs = [cost for cost in all_costs if cost is not None]
         tokens = sum((job.tokens for job in self.jobs), TranscriptTokens())
-        if self.stopped_usage:  # in place of the estimates of what had arrived
+        if self.stopped_usage:  # instead of estimates from the texts so far
             n_stopped = sum(call["input_tokens"] + call["output_tokens"] for call in self.stopped_usage)
             tokens = sum((turn.tokens for turn in turns), TranscriptTokens(n_stopped, is_estimated=True))
         cost_usd = sum(costs) if costs else None
@@ -147,11 +147,11 @@ class RunTranscript:
 
     @property
     def _n_open(self) -> int:
-        """Count the attempts at model calls that were running when the run ended; 0 before its end."""
+        """The number of attempts at model calls that were running when the run ended; 0 before the end."""
         if self.ended_at is None:
             return 0
         turns = [turn for job in self.jobs for turn in job.turns]
-        # A turn with retries already counts as the attempt that its job waits for.
+        # A turn with retries already counts for the attempt of its job.
         return sum(not turn.is_done for turn in turns) + sum(
             job.awaiting_since is not None and not (job.turns and job.turns[-1].retries) for job in self.jobs
         )
@@ -177,12 +177,12 @@ class RunTranscript:
         return list(self._calls.values())
 
     def apply(self, event: StreamEvent) -> bool:
-        """Apply the next event; False if it was applied before."""
+        """Apply the next event; return False for an event that was applied before."""
         if event.seq <= self._seq:
             return False
         self._seq, self._is_decided = event.seq, False
         self.started_at = self.started_at or event.timestamp
-        # A decision is published while the run still waits for others; every other event shows that it continues.
+        # A decision is published even if the run still waits for others; any other event shows that the run continues.
         if self._status == WAITING and event.type is not StreamEventType.PERMISSION_RESULT:
             self._status = RUNNING
         if self.paused_at is not None:
@@ -196,9 +196,9 @@ class RunTranscript:
         return True
 
     def set_gone(self, *, is_gone: bool) -> bool:
-        """Set whether the process of the run has died, which no event reports; True if this changed the state."""
-        # A waiting run needs no process. If the store calls it interrupted, it was decided and lost its process before
-        # it published anything.
+        """Set whether the process of the run has died, which no event reports; return whether the state changed."""
+        # A waiting run needs no process. If the store calls a waiting run interrupted, the run was decided, and its
+        # process died before publishing an event.
         before, after = (RUNNING, INTERRUPTED) if is_gone else (INTERRUPTED, RUNNING)
         if is_gone and self.status == WAITING:
             before, self._is_decided = WAITING, True
@@ -216,12 +216,12 @@ class RunTranscript:
         self._status = DELETED
 
     def _job(self, event: StreamEvent) -> TranscriptJob:
-        """Job of the event; a new one is attached to the call that delegated it or to the open plan."""
+        """Return the job of the event; a new job is attached to the call that delegated the job or to the open plan."""
         job_id = _lane(event).partition(PARALLEL_SEPARATOR)[0]
         job = self._jobs.get(job_id)
         if job is None:
             job = self._jobs[job_id] = TranscriptJob(job_id, event.agent or "")
-            # Plans never run in parallel: only the last one can be unfinished.
+            # Plans never run in parallel: only the last plan can be unfinished.
             last_plan_call = self._calls.get(next(reversed(self._plans), ""))
             if job_id in self._calls or last_plan_call is None or last_plan_call.status in {"ok", "failed"}:
                 self._call(job_id, "call_subagent", {}, self.lead_job, event).job = job
@@ -231,7 +231,7 @@ class RunTranscript:
         return job
 
     def _plan(self, event: StreamEvent) -> TranscriptPlan:
-        """Plan of the event, attached to the call that created it."""
+        """Return the plan of the event, attached to the call that created the plan."""
         tool_call_id = str(event.data["tool_call_id"])
         if tool_call_id not in self._plans:
             self._plans[tool_call_id] = TranscriptPlan()
@@ -239,7 +239,7 @@ class RunTranscript:
         return self._plans[tool_call_id]
 
     def _turn(self, event: StreamEvent) -> TranscriptTurn:
-        """Turn of the event's model call."""
+        """Return the turn of the event's model call."""
         job = self._job(event)
         key = lane, _ = _lane(event), str(event.data.get("call_id", ""))
         job.awaiting_since = None
@@ -259,7 +259,7 @@ class RunTranscript:
     def _call(
         self, tool_call_id: str, tool: str, params: Mapping[str, Any], job: TranscriptJob, event: StreamEvent
     ) -> TranscriptCall:
-        """Return the tool call with this id; a new one is added to the latest turn of its lane or job."""
+        """Return the tool call with this id; a new call is added to the latest turn of its lane or job."""
         if tool_call_id not in self._calls:
             if not job.turns:
                 job.turns.append(TranscriptTurn(f"{job.id}-start", end_index=0, is_done=True))

@@ -48,7 +48,7 @@ class RunView(View):
         self._follower.apply(event)
 
     def _on_change(self) -> None:
-        self.screen.refresh()  # not bound in `__init__`: the screen is set by `open`
+        self.screen.refresh()  # `open` sets the screen, after `__init__`
 
     def _save(self) -> None:
         if self.transcript.is_ended:
@@ -57,11 +57,11 @@ class RunView(View):
             self.screen.save_soon()
 
     def nodes(self) -> tuple[Node, ...]:
-        """Current state of the run."""
+        """Return the current state of the run."""
         return (*self._renderer.nodes(self.transcript), *self._note)
 
     def saved_output(self) -> SavedOutput:
-        """Current state of the run, with hints."""
+        """Return the current state of the run, with hints."""
         return saved_transcript(self.transcript, self._renderer, self._run.run_id, self._note)
 
     def state(self) -> PanelState:
@@ -69,7 +69,7 @@ class RunView(View):
         return panel_state(self._run.run_id, self.transcript)
 
     def announcement(self) -> str:
-        """Announcement of the run, see `announcement`."""
+        """Return the announcement of the run, see `announcement`."""
         return announcement(self.transcript)
 
     async def act_decide(self, act: PageAction) -> None:
@@ -94,13 +94,13 @@ class RunView(View):
 
 
 def panel_state(run_id: str, transcript: RunTranscript) -> PanelState:
-    """State of a run, with the requests and the cost of its subruns."""
+    """Return the state of a run, with the requests and the cost of its subruns."""
     cost_usd = transcript.totals_with_subruns.cost_usd
     return PanelState(run_id, transcript.status, len(transcript.pending_requests), cost_usd)
 
 
 def announcement(transcript: RunTranscript) -> str:
-    """Screen reader announcement of a run: its end, a pending request, or the running step of a plan."""
+    """Announce, for screen readers, the end of a run, a pending request, or the running step of a plan."""
     if transcript.is_ended or transcript.status == INTERRUPTED:
         return translate("Run {status}.", status=status_label(transcript.status))
     if requests := transcript.pending_requests:
