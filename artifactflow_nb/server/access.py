@@ -18,31 +18,31 @@ def local_user() -> str:
     """Return the name of the account that runs the server."""
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # an account without a name, as in some containers
+    except (OSError, KeyError):  # the account has no name, as in some containers
         return "local"
 
 
 def reachable_hosts(host: str) -> list[str]:
     """Return the hosts of the addresses at which clients reach a server that listens at `host`.
 
-    A server at `0.0.0.0` or `::` listens at all addresses of the machine, of which this names the one that other
+    A server at `0.0.0.0` or `::` listens at all addresses of the machine; the result has the address that other
     machines see, and `localhost`.
     """
     if host not in {"0.0.0.0", "::"}:  # noqa: S104 - compares
         return [f"[{host}]" if ":" in host else host]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
-        probe.connect(("192.0.2.1", 9))  # sends nothing; chooses the network interface towards other machines
+        probe.connect(("192.0.2.1", 9))  # sends no data; chooses the network interface towards other machines
         return [probe.getsockname()[0], "localhost"]
     return ["localhost"]
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The users of a server, and the names under which it is reached.
+    """The users of a server, and the host names of the server.
 
     Attributes:
-        tokens: The secret token of each user by name; empty if the server is open to everybody who can connect.
-        host_names: Names of the server in addition to `localhost`, its own name and addresses.
+        tokens: The secret token of each user by name; empty if everybody who can connect has access.
+        host_names: Names of the server in addition to `localhost`, the machine's name and the machine's addresses.
     """
 
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -56,7 +56,7 @@ class Access:
             users: The names; empty for the account that runs the server.
             host: The address at which the server listens.
             host_names: Further names of the server.
-            token: The token of the only user; None for a new one.
+            token: The token of the only user; None for a new token.
         """
         names = users or [local_user()]
         needs_token = host not in LOOPBACK or bool(users) or token is not None
@@ -64,7 +64,7 @@ class Access:
         return cls(tokens, frozenset(host_names))
 
     def user(self, authorization: str, parameter: str, cookie: str) -> str | None:
-        """Return the user of a request; None for a missing or wrong token.
+        """Return the user of a request, or None for a missing or wrong token.
 
         Args:
             authorization: The header `Authorization`.
@@ -75,17 +75,17 @@ class Access:
             return local_user()
         scheme, _, bearer = authorization.partition(" ")
         presented = bearer.strip() if scheme.lower() == "bearer" else parameter or cookie
-        found = None
-        for name, token in self.tokens.items():  # compares all, so that the time does not reveal the match
+        user = None
+        for name, token in self.tokens.items():  # no break: the time must not reveal which token matches
             if secrets.compare_digest(token.encode(), presented.encode("utf-8", "replace")):
-                found = name
-        return found
+                user = name
+        return user
 
     def problem(self, host: str, origin: str | None) -> str | None:
-        """Return why a request is rejected by its headers `Host` and `Origin`; None if it is accepted.
+        """Return why the headers `Host` and `Origin` of a request are rejected, or None.
 
-        A page of another site can send requests to this server. If a host name of that site resolves to this server
-        (DNS rebinding), the page can also read the answers. Browsers send both names in these headers.
+        A page of another site can send requests to this server. If the site's host name resolves to this server
+        (DNS rebinding), the page can also read the answers. Browsers send the host name of the site in these headers.
         """
         try:
             name = urlsplit(f"//{host}").hostname or ""

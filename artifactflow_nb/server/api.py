@@ -1,4 +1,4 @@
-"""The HTTP interface without a framework: `Api` has a handler for each route, and `answer` finds it for a request.
+"""The HTTP interface without a framework: `Api` has a handler for each route, and `answer` calls the right handler.
 
 The adapters (`app.py` for Starlette, `jupyter.py` for Jupyter Server) authenticate, and pass requests and answers on.
 """
@@ -91,7 +91,7 @@ _CALL = re.compile("|".join(map(re.escape, sorted(_HTTP_CALLS, key=len, reverse=
 
 
 def over_http(message: str) -> str:
-    """Name requests of this interface in a message that names calls of a notebook."""
+    """Replace the notebook calls that a message names by requests of this interface."""
     return _CALL.sub(lambda call: _HTTP_CALLS[call[0]], message)
 
 
@@ -124,7 +124,7 @@ class Answer:
     """An answer: a body, or a stream of bytes.
 
     Attributes:
-        stream: The parts of a streamed body; None for a complete one.
+        stream: The parts of a streamed body; None for a complete body.
     """
 
     status: int
@@ -134,7 +134,7 @@ class Answer:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers except the media type: proxies must not store an answer, and browsers must not guess its type."""
+        """The headers except the media type: proxies must not store an answer, and browsers must not guess the type."""
         return {
             "Cache-Control": "no-store, no-transform",  # no proxy may compress a stream
             "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -173,7 +173,7 @@ _ROUTES: list[tuple[Route, Handler]] = []
 
 
 def _route(method: str, path: str, summary: str, *details: Any, **more: Any) -> Callable[[Handler], Handler]:
-    """Register a method as the handler of a `Route`; its last parameter is the request body or None."""
+    """Register a method as the handler of a `Route`; the method's last parameter is the request body or None."""
 
     def add(handler: Handler) -> Handler:
         _ROUTES.append((Route(method, path, summary, *details, **more), handler))
@@ -193,7 +193,7 @@ def _route_of_plugin(served: ServedRoute) -> tuple[Route, Handler]:
 
 
 class Api:
-    """The routes of the interface. `base_path` is its path as clients see it, for the addresses in answers."""
+    """The routes of the interface. `base_path` is the path that clients see, for the addresses in answers."""
 
     def __init__(self, lifecycle: RunLifecycle, base_path: str) -> None:
         self.lifecycle = lifecycle
@@ -257,7 +257,7 @@ class Api:
         last = request.headers.get("last-event-id") or request.query.get("from") or "0"
         after = _whole_number("Last-Event-ID or from", last)
         batches = await self.lifecycle.stream(request.params["thread_id"], after)
-        if batches is None:  # for an EventSource: do not connect again
+        if batches is None:  # tells an EventSource not to connect again
             return Answer(204)
         is_cumulative = request.query.get("cumulative") not in {None, "", "0", "false"}
 
@@ -301,7 +301,7 @@ class Api:
     @_route("GET", "/source", "The file of a source, by the path that a citation names.", query=("path",))
     async def _source(self, request: ApiRequest, _body: None) -> Answer:
         content, is_pdf = await self.lifecycle.source_file(request.query.get("path", ""))
-        # Text of any kind, so that no script of a source runs.
+        # Any text has the type text/plain, so that no script of a source runs.
         return Answer(200, content, "application/pdf" if is_pdf else "text/plain; charset=utf-8")
 
     @_route("POST", "/sources", "Add files to the sources, in a Jupyter server of one's own.", SourcesBody)
@@ -372,11 +372,11 @@ _STATIC = files("artifactflow_nb.server") / "static"
 _PAGE_FILES = frozenset({"", "page.css", "page.js", "panel.js", "token.html", "token.js"})
 PUBLIC_FILES = frozenset({"page.css", "token.js"})
 """The files of the page for a browser without a token."""
-_page_answers: dict[tuple[str, Language], Answer] = {}  # of these names only: strangers choose others
+_page_answers: dict[tuple[str, Language], Answer] = {}  # of known names only, since strangers can send any name
 
 
 def page_file(name: str, language: Language) -> Answer | None:
-    """Return a file of the page by its name, empty for the page itself; None for another name."""
+    """Return a file of the page by its name (empty: the page itself), or None for an unknown name."""
     if name not in _PAGE_FILES or (name, language) in _page_answers:
         return _page_answers.get((name, language))
     if name in {"", "token.html"}:

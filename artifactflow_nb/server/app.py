@@ -52,7 +52,7 @@ class EndingServer(uvicorn.Server):
         port: int,
         announce: Callable[[int], None] = lambda _port: None,
     ) -> None:
-        # Without a log of requests, because an address may contain a token.
+        # Requests are not logged, because an address may contain a token.
         super().__init__(
             uvicorn.Config(
                 make_app(lifecycle, access),
@@ -108,7 +108,7 @@ class _Server:
         user = self._access.user(headers.get("authorization", ""), parameter, request.cookies.get(COOKIE, ""))
         if user is None and path != f"{API_PREFIX}/health":
             return self._for_stranger(request, path)
-        if request.method == "GET" and parameter and user:  # the token is to stay out of histories and bookmarks
+        if request.method == "GET" and parameter and user:  # keeps the token out of histories and bookmarks
             redirect = RedirectResponse(request.url.remove_query_params("token"), 303)
             if self._access.tokens:
                 redirect.set_cookie(COOKIE, parameter, httponly=True, samesite="strict", path=PREFIX)
@@ -151,13 +151,13 @@ async def _read_body(request: Request) -> bytes | Response:
         return _closing(400, "BadRequest", "The body ended too early.")
     except TimeoutError:
         return _closing(408, "RequestTimeout", f"The body was not complete after {_BODY_TIMEOUT_S:.0f} s.")
-    # Of other types a form of another site could send one.
+    # A form of another site could send bodies of other types.
     if body and request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         return _closing(415, "UnsupportedMediaType", f"Send {JSON}.")
     return bytes(body)
 
 
 def _closing(status: int, kind: str, message: str) -> Response:
-    """Refuse a request whose body may be unread, and close its connection: the rest is no further request."""
+    """Refuse a request, and close the connection: the unread rest of a body must not be taken for a request."""
     answer = Answer.refusal(status, kind, message)
     return Response(answer.body, status, {**answer.headers, "Connection": "close"}, answer.media_type)

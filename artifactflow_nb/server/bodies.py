@@ -65,7 +65,7 @@ class ResumeBody(Body):
 
 
 class SourcesBody(Body):
-    """Files to search: one of the server's folder, or contents."""
+    """Files to search: a path in the server's folder, or contents."""
 
     path: str | None = Field(default=None, description="A file or folder below the root folder of the server.")
     files: list[dict[str, str]] = Field(default=[], description="Files, each with `name` and `base64`.")

@@ -1,6 +1,6 @@
-"""The extension of Jupyter Server: it has the same interface and page, behind Jupyter's own authentication.
+"""The extension of Jupyter Server: the same interface and page, behind Jupyter's own authentication.
 
-Installing the package enables it. The engine is opened by the first request, on a thread of its own.
+Installing the package enables the extension. The first request opens the engine, on a thread of its own.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class ArtifactFlowServer(Configurable):
     """Settings of the extension, such as `c.ArtifactFlowServer.data_dir` in `jupyter_server_config.py`.
 
     Attributes:
-        data_dir: The folder of the store; by default that of the setting `AF_DATA_DIR`, below the server's root folder.
+        data_dir: The folder of the store; by default the setting `AF_DATA_DIR`, below the server's root folder.
         read_only: Reject all requests that change the store.
     """
 
@@ -53,7 +53,7 @@ class ArtifactFlowServer(Configurable):
     async def api(self) -> Api:
         """Return the interface; the first call opens the engine.
 
-        Errors: those of `open_lifecycle`; the next call opens the engine again.
+        Errors: as for `open_lifecycle`; the next call tries to open the engine again.
         """
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._opening = asyncio.create_task(self._open())
@@ -62,8 +62,8 @@ class ArtifactFlowServer(Configurable):
     def stored_requests(self) -> list[dict[str, Any]] | None:
         """Return the open requests of the store while the engine is closed; None while it is open.
 
-        JupyterLab asks for them repeatedly: to open the engine would create a store for a person who never uses it, and
-        continue runs.
+        JupyterLab asks for the requests repeatedly: opening the engine would create a store for a person who never uses
+        the package, and would continue runs.
         """
         if self._opening is not None:
             return None
@@ -74,7 +74,7 @@ class ArtifactFlowServer(Configurable):
             return [{"id": request.id, "run_id": request.run_id} for request in load_open_requests(db)]
 
     async def language(self) -> Language:
-        """Return the language of the views; English if the engine cannot be opened, which the views then report."""
+        """Return the language of the views; English if the engine cannot be opened (the views report the error)."""
         with suppress(ArtifactFlowError):
             return (await self.api()).lifecycle.thread.engine.settings.language
         return "en"
@@ -86,7 +86,7 @@ class ArtifactFlowServer(Configurable):
         return Api(self.lifecycle, self._base_path)
 
     def _folder(self) -> Path:
-        """The folder of the store, below the root folder: the server may run anywhere, kernels start at notebooks."""
+        """Return the folder of the store, below the root folder: the server's working folder may be any folder."""
         name = self.data_dir or os.environ.get(ENVIRONMENT_VARIABLES["data_dir"])
         settings = Settings.load()
         if not name and "data_dir" in settings.model_fields_set:
@@ -174,7 +174,7 @@ class ArtifactFlowPage(ArtifactFlowHandler):
     """Serves the page and its files."""
 
     def get_login_url(self) -> str:
-        """Return the login page, to which a browser without a cookie is sent; an API request is refused instead."""
+        """Return the login page for a browser without a cookie; an API request is refused instead."""
         return str(JupyterHandler.get_login_url(self))
 
     async def _answer(self, path: str) -> None:

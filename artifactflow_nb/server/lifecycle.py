@@ -3,7 +3,7 @@
 ::
 
     ask, retry ──> started run     the run continues without a client
-    stream     ──> its events      what happened before comes first; a pause or the end of the run ends the stream
+    stream     ──> its events      earlier events come first; a pause or the end of the run ends the stream
     decide     ──> started run     the run continues after a pause
     cancel
 
@@ -58,7 +58,7 @@ _ROOT = "root"
 
 
 class ServerIds:
-    """Random ids, in which the ids of engines and owners of runs are marked as a server's."""
+    """Random ids; the ids of engines and of owners of runs have the mark of a server."""
 
     def new(self, prefix: str) -> str:
         """Return a new random id; the prefix `eng` gets the mark of a server."""
@@ -78,7 +78,7 @@ class DecidedAlready(Conflict):
 
 
 class ReadOnly(ArtifactFlowError):
-    """The server is read-only: it rejects all requests that change the store."""
+    """The server is read-only and rejects all requests that change the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class RunLifecycle:
     Attributes:
         thread: The thread of the engine.
         read_only: Whether changes are rejected.
-        root: The folder whose files users may add to the sources; None if they may add none.
+        root: The folder whose files users may add to the sources; None if users may not add files.
         frames: The frames of the store.
         mailboxes: The mailboxes of the connected readers.
     """
@@ -116,11 +116,11 @@ class RunLifecycle:
         self.mailboxes: WeakSet[Mailbox[Any]] = WeakSet()
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the engine's loop; it is completed even if the client disconnects."""
+        """Run a coroutine on the engine's loop to the end, even if the client disconnects."""
         return await asyncio.shield(asyncio.wrap_future(self.thread.submit(work)))
 
     async def call_plugin(self, route: ServedRoute, call: RouteCall) -> Any:
-        """Call the handler of a plugin's route; `ReadOnly` if it is a change and changes are rejected."""
+        """Call the handler of a plugin's route; `ReadOnly` if the route changes the store and changes are rejected."""
 
         async def handle() -> Any:
             return await route.handler(self._engine, call)
@@ -138,7 +138,7 @@ class RunLifecycle:
             )
 
     async def continue_interrupted(self) -> list[str]:
-        """Resume runs of servers that were stopped, and return their ids; runs of kernels remain interrupted."""
+        """Resume the runs of stopped servers, and return the ids of the runs; runs of kernels remain interrupted."""
 
         async def work() -> list[str]:
             continued = []
@@ -169,7 +169,7 @@ class RunLifecycle:
         return await self.call(self._start(self._controller.begin(body.content, **options)))
 
     async def retry(self, conversation_id: str, body: RetryBody) -> StartedRun:
-        """Ask a question of a conversation again, or another one instead, and start its run."""
+        """Ask a question of a conversation again, or another question instead, and start the run."""
 
         async def begin() -> StoredRun:
             conversation = await self._engine.conversations.get(conversation_id)
@@ -179,7 +179,7 @@ class RunLifecycle:
             message = await self._engine.conversations.message(message_id)
             if message.conversation_id != conversation_id:
                 raise NotFound(f"The conversation {conversation_id!r} has no message {message_id!r}.")
-            budget = self._lowered(body.budget) or self._engine.settings.budget  # not that of the earlier run
+            budget = self._lowered(body.budget) or self._engine.settings.budget  # not the budget of the earlier run
             return await self._controller.begin_sibling(message_id, body.content, budget=budget)
 
         self.check_writable()
@@ -207,7 +207,7 @@ class RunLifecycle:
     # --- events ------------------------------------------------------------------------------------------------------
 
     async def stream(self, thread_id: str, after: int = 0) -> AsyncIterator[Sequence[SentEvent]] | None:
-        """Yield the events of a run after a number, in batches; None if it has ended and has no more events.
+        """Yield the events of a run after a number, in batches; return None if an ended run has no more events.
 
         An empty batch keeps an idle connection open. The stream ends when the run ends or waits.
 
@@ -232,7 +232,7 @@ class RunLifecycle:
                     if batch and batch[-1].is_pause and queue.mailbox.is_empty and await self._has_status(run, WAITING):
                         return
                     if not batch and not await self._has_status(run, WAITING, RUNNING):
-                        return  # it was deleted
+                        return  # the run was deleted
             finally:
                 self.thread.call_soon(stop)
 
@@ -254,11 +254,11 @@ class RunLifecycle:
         """Decide the requests of a waiting run, all or none, and continue it.
 
         Args:
-            conversation_id: The conversation of the run, as a check; None for any.
+            conversation_id: The conversation that the run must have; None for any conversation.
             body: The decisions.
             user: The name of the user who decides.
 
-        Errors: `DecidedAlready` if one of them is decided; `NotFound`; `UsageError` for a decision that does not fit.
+        Errors: `DecidedAlready` if a request is decided; `NotFound`; `UsageError` for a decision that does not fit.
         """
         if (body.approved is None) == (body.decisions is None):
             raise UsageError("Pass either approved, for a single request, or decisions by request id.")
@@ -298,19 +298,19 @@ class RunLifecycle:
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Store a decision and continue the run as soon as possible; called on the engine's loop.
 
-        Errors: `DecidedAlready`, and those of `ExecutionController.decide`.
+        Errors: `DecidedAlready`, and the errors of `ExecutionController.decide`.
         """
         self.check_writable()
         await self._check_budget(request_id, decision)
         await self._with_deciders([request_id], self._controller.decide(request_id, decision))
 
     async def _check_budget(self, request_id: str, decision: Decision) -> None:
-        """Raise `UsageError` for a budget above the requested one."""
+        """Raise `UsageError` for a budget above the requested budget."""
         request = await self._engine.approvals.get(request_id)
         if request.kind == BUDGET_KIND and decision.params:
             limits = {name: limit for name, limit in request.params.items() if name in Budget.model_fields}
-            wanted = Budget.from_limits({**limits, **decision.params})
-            higher = [name for name, limit in wanted.limits.items() if limit > limits.get(name, limit)]
+            budget = Budget.from_limits({**limits, **decision.params})
+            higher = [name for name, limit in budget.limits.items() if limit > limits.get(name, limit)]
             if higher:
                 raise UsageError(f"The budget may be lowered, not raised: {', '.join(higher)}. Requested: {limits}.")
 
@@ -335,11 +335,11 @@ class RunLifecycle:
         """List the open requests, the oldest first, with the ids of their runs."""
 
         async def work() -> list[dict[str, Any]]:
-            listed = []
+            requests = []
             for request in await self._engine.approvals.open_requests():
                 with suppress(NotFound):
-                    listed.append(_request(request) | asdict(_started(await self._engine.runs.get(request.run_id))))
-            return listed
+                    requests.append(_request(request) | asdict(_started(await self._engine.runs.get(request.run_id))))
+            return requests
 
         return await self.call(work())
 
@@ -368,10 +368,10 @@ class RunLifecycle:
         return await self.result(thread_id)
 
     async def conversations(self, words: str, limit: int, offset: int) -> list[dict[str, Any]]:
-        """List the conversations, those with the latest questions first; with `words`, those that contain them."""
+        """List the conversations, the newest question first; `words`, if any, must occur in a listed conversation."""
         manager = self._engine.conversations
-        found = manager.search(words, limit, offset) if words else manager.list_conversations(limit, offset)
-        return [_without(asdict(conversation), "hit") for conversation in await self.call(found)]
+        matches = manager.search(words, limit, offset) if words else manager.list_conversations(limit, offset)
+        return [_without(asdict(conversation), "hit") for conversation in await self.call(matches)]
 
     async def conversation(self, conversation_id: str) -> dict[str, Any]:
         """Return a conversation with the messages of all its branches, the oldest first."""
@@ -421,8 +421,8 @@ class RunLifecycle:
 
     async def version(self, conversation_id: str, artifact_id: str, number: int) -> dict[str, Any]:
         """Return one version of an artifact on any branch, with its text; `NotFound` with the existing numbers."""
-        place = conversation_id, artifact_id, number
-        artifact = await self.call(self._engine.database.read(lambda db: read_version(db, *place)))
+        key = conversation_id, artifact_id, number
+        artifact = await self.call(self._engine.database.read(lambda db: read_version(db, *key)))
         return _without(asdict(artifact), "metadata_json")
 
     async def frame(self, name: str, filters: Mapping[str, Any]) -> Any:

@@ -19,7 +19,7 @@ class Route:
 
     Attributes:
         path: The path below the prefix; `{name}` matches one segment.
-        body: The JSON object of the request; None for none.
+        body: The JSON object of the request; None for a request without a body.
         is_documented: Whether the OpenAPI document lists it; the page's own paths may change.
     """
 
@@ -34,8 +34,8 @@ class Route:
 
     def match(self, path: str) -> dict[str, str] | None:
         """Return the values of the placeholders in a path; None if the path does not match."""
-        found = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(self.path)), path)
-        return None if found is None else found.groupdict()
+        match = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(self.path)), path)
+        return None if match is None else match.groupdict()
 
 
 def describe(routes: Sequence[Route], base_path: str) -> dict[str, Any]:

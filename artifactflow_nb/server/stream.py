@@ -36,7 +36,7 @@ class SentEvent:
     """An event for a reader.
 
     Attributes:
-        with_text: Whether it has the whole text so far of its model call, not only the new piece.
+        with_text: Whether the event has the whole text so far of its model call, not only the new piece.
     """
 
     event: StreamEvent
@@ -51,10 +51,10 @@ class SentEvent:
 class Mailbox(Generic[T]):
     """A queue in which one thread puts items and the loop of another thread takes them.
 
-    If there are more than `limit` items, `shorten` reduces them; the limit grows if it cannot.
+    `shorten` reduces more than `limit` items; the limit grows if `shorten` cannot reduce the items.
 
     Attributes:
-        is_closed: Whether its reader must stop.
+        is_closed: Whether the reader must stop.
     """
 
     def __init__(self, limit: int, shorten: Callable[[list[T]], list[T]]) -> None:
@@ -81,7 +81,7 @@ class Mailbox(Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no items."""
+        """Whether the mailbox has no items."""
         return not self._items
 
     async def wait(self) -> bool:
@@ -93,7 +93,7 @@ class Mailbox(Generic[T]):
         return True
 
     def close(self) -> None:
-        """Stop the reader; called on its loop."""
+        """Stop the reader; called on the reader's loop."""
         self.is_closed = True
         self._has_items.set()
 
@@ -144,7 +144,7 @@ class EventQueue:
             self.mailbox.put(SentEvent(event))
 
     async def batches(self) -> AsyncIterator[Sequence[SentEvent]]:
-        """Yield the events by number, up to the end of the run; an empty batch if there were none for a while."""
+        """Yield the events by number, up to the end of the run; an empty batch after a while without events."""
         while True:
             if not await self.mailbox.wait():
                 yield ()
@@ -174,7 +174,7 @@ def _whole_text(completed: StreamEvent, number: int) -> StreamEvent:
 
 
 def _merge_chunks(waiting: list[SentEvent]) -> list[SentEvent]:
-    """Replace the pieces of each text by the newest piece, which then contains the text so far."""
+    """Replace the pieces of each text by the newest piece, which gets the text so far."""
     newest = {_text_of(sent): sent.event.seq for sent in waiting}
     return [replace(sent, with_text=True) for sent in waiting if newest[_text_of(sent)] == sent.event.seq]
 

@@ -82,7 +82,7 @@ class PageViews:
         """Yield the messages of the views of a page as server-sent events; the first has the id of the connection."""
         messages = Mailbox[tuple[str, Mapping[str, Any]]](
             _MAX_MESSAGES, lambda _items: []
-        )  # the page misses a number: it asks again
+        )  # the page notices the missing number, and asks again
         self._lifecycle.mailboxes.add(messages)
         connection_id, connection = RandomIds().new("page"), _Connection(user, messages)
         self._connections[connection_id] = connection
@@ -95,12 +95,12 @@ class PageViews:
                     continue
                 if messages.is_closed:
                     return
-                parts = [_event(key, each) for key, each in messages.take() if each["type"] in _PAGE_MESSAGES]
+                events = [_event(key, each) for key, each in messages.take() if each["type"] in _PAGE_MESSAGES]
                 now_shown = {key: view.conversation_id for key, (view, _) in connection.views.items()}
                 changed = now_shown.items() - shown.items()
-                parts += [_event(key, {"type": "conversation", "id": conversation}) for key, conversation in changed]
+                events += [_event(key, {"type": "conversation", "id": conversation}) for key, conversation in changed]
                 shown = now_shown
-                yield b"".join(parts) or PING
+                yield b"".join(events) or PING
         finally:
             del self._connections[connection_id]
             for key in [*connection.views]:
