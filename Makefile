@@ -78,7 +78,7 @@ QUICK := tests/agents tests/analysis tests/core tests/models tests/recording tes
 WITHOUT := tests/analysis/frames/test_cost.py tests/analysis/plots/test_spans.py tests/core/redaction/test_redactor.py tests/core/toolcalls/test_cost.py \
 	tests/models/offline/test_grades.py $(wildcard tests/recording/test_replay_*.py) tests/recording/test_row_checks.py \
 	tests/store/test_two_processes.py tests/store/test_faults.py tests/store/test_locks.py tests/tools/mcp tests/widgets/test_board_work.py \
-	tests/widgets/test_interrupted.py tests/widgets/test_long_answers.py tests/widgets/test_progress.py tests/widgets/test_subruns.py
+	tests/widgets/test_abandoned.py tests/widgets/test_long_answers.py tests/widgets/test_progress.py tests/widgets/test_subruns.py
 
 quick: setup
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not timed' $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))

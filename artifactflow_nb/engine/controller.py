@@ -36,7 +36,7 @@ from artifactflow_nb.store.conversations import ParentId, ParentSelector, resolv
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import effective_status
-from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, WAITING, NewRun, StoredRun, first_event, load_run
+from artifactflow_nb.store.runs import ABANDONED, COMPLETED, WAITING, NewRun, StoredRun, first_event, load_run
 from artifactflow_nb.tools.base import ToolContext
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ class RunResult:
     """The result of a run so far.
 
     Attributes:
-        status: `completed`, `failed`, `cancelled`, `waiting` or `interrupted`: it can be resumed.
+        status: `completed`, `failed`, `cancelled`, `waiting` or `abandoned`: it can be resumed.
         response: The answer; None if there is none.
         outcome: How far it answers the question: `answered`, `partly` or `not_in_sources`; None if unknown.
-        error_type: The type of the error that ended or interrupted it; None without one.
+        error_type: The type of the error because of which the run ended or was abandoned; None without one.
         metrics: Time, tokens and cost so far.
     """
 
@@ -338,7 +338,7 @@ class ExecutionController:
 
         run, pending, metrics = await self._engine.database.read(work)
         status = effective_status(self._engine.folder, run.status, run.owner, run.start_lock)
-        problem = self.scheduler.storage_problem(run_id) if status == INTERRUPTED else None
+        problem = self.scheduler.storage_problem(run_id) if status == ABANDONED else None
         return RunResult(
             run.run_id,
             run.conversation_id,
@@ -486,7 +486,7 @@ class ExecutionController:
         return request
 
     async def _hold_start_locks(self, run_id: str, stack: ExitStack) -> None:
-        """Hold the start locks of a run and its parent, so that neither is taken for interrupted in the meantime."""
+        """Hold the start locks of a run and its parent, so that neither counts as abandoned in the meantime."""
         run = await self._services.runs.get(run_id)
         for each in (run_id, *([run.parent_call.run_id] if run.parent_call else [])):
             stack.enter_context(self._engine.run_locks.starting(f"start-{each}"))
@@ -510,9 +510,9 @@ class ExecutionController:
             run = await self._services.runs.get(run_id)
             status = effective_status(self._engine.folder, run.status, None, run.start_lock)
             advice = (
-                " It is interrupted: everything was decided, but its process ended before the next step. "
+                " It is abandoned: everything was decided, but its process ended before the next step. "
                 "Call run.resume()."
-                if run.status == WAITING and status == INTERRUPTED
+                if run.status == WAITING and status == ABANDONED
                 else ""
             )
             raise NotFound(f"The run {run_id!r} is not waiting for a decision.{advice}")

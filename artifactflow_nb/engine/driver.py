@@ -6,7 +6,7 @@
 
     flow ───> an answer ─────────────────────────> complete
       ^  ├──> an exception ──────────────────────> error or cancelled
-      │  ├──> the store fails ───────────────────> nothing is stored: the run is interrupted and can be resumed
+      │  ├──> the store fails ───────────────────> nothing is stored: the run is abandoned and can be resumed
       │  └──> gates ── all requests of one decided? ── no ──> complete (interrupted): the run waits
       └──────────────────── yes ──────────────────┘
 
@@ -36,10 +36,10 @@ from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.metrics import load_metrics, load_stopped_usage
 from artifactflow_nb.store.ownership import effective_status, is_owner_gone
 from artifactflow_nb.store.runs import (
+    ABANDONED,
     CANCELLED,
     COMPLETED,
     FAILED,
-    INTERRUPTED,
     RUNNING,
     WAITING,
     StoredRun,
@@ -98,7 +98,7 @@ class RunDriver:
         is_detached: Set before the task is cancelled to leave the run as it is, to be resumed later.
         is_clicked: Set before the task is cancelled by a click, as opposed to code.
         is_ended: Whether this driver has ended the run.
-        storage_problem: The error of the store that interrupted the run, with advice; None without one.
+        storage_problem: The error of the store because of which the run was abandoned, with advice; None without one.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class RunDriver:
     async def drive(self) -> None:
         """Drive the run until it ends or waits; an error ends the run and is not raised.
 
-        If the store fails, the run does not end: it is interrupted and can be resumed.
+        If the store fails, the run does not end: it is abandoned and can be resumed.
         """
         try:
             try:
@@ -225,7 +225,7 @@ class RunDriver:
                     data["outcome"] = progress.answer_outcome
                 return RunOutcome(COMPLETED, StreamEventType.COMPLETE, data, progress.response)
             self._is_new, self._context = False, replace(self._context, is_new=False)
-            # Held while a decision may restart the run, so that no process takes it for interrupted.
+            # Held while a decision may restart the run, so that the run does not count as abandoned.
             with self._engine.run_locks.starting(f"start-{self.run.run_id}"):
                 async with self.lock:
                     has_paused = False
@@ -304,7 +304,7 @@ class RunDriver:
         self._engine.run_locks.release(self.owner, is_over=is_over)
 
     async def _end(self, outcome: RunOutcome) -> None:
-        """Store the end and publish it; if it cannot be stored, the run is interrupted instead."""
+        """Store the end and publish it; if it cannot be stored, the run is abandoned instead."""
         services, run_id = self._engine.services, self.run.run_id
         if outcome.status != COMPLETED:
             with suppress(StoreError):  # storing the end reports it
@@ -360,7 +360,7 @@ class RunDriver:
             if not await self._engine.database.read(lambda db: run_exists(db, run_id)):
                 return f"The run {run_id} was deleted."
         return (
-            f"The run {run_id} is interrupted. Once that is repaired, run.resume() continues it and repeats nothing "
+            f"The run {run_id} is abandoned. Once that is repaired, run.resume() continues it and repeats nothing "
             "that is stored."
         )
 
@@ -392,7 +392,7 @@ class RunScheduler:
     async def start(self, run: StoredRun) -> "asyncio.Task[None]":
         """Drive a run and return its task.
 
-        The task ends when the run ends, waits or is interrupted. It raises nothing that the run's events do not report.
+        The task ends when the run ends, waits or is abandoned. It raises nothing that the run's events do not report.
 
         Errors: `Conflict` if another process drives it or it has ended; `StoreError` if the store cannot be written;
             `UsageError` if its flow, model or budget is not available here.
@@ -462,13 +462,13 @@ class RunScheduler:
     async def join(self, run_id: str) -> None:
         """Return when this process no longer drives the run: it has ended, waits, or is driven elsewhere.
 
-        Errors: `StoreError` with the reason and advice if the store failed and the run was interrupted.
+        Errors: `StoreError` with the reason and advice if the store failed and the run was abandoned.
         """
         while (task := self._tasks.get(run_id)) is not None and not task.done():
             await asyncio.wait([task])
         if (problem := self._storage_problems.get(run_id)) is not None:
             run = await self._services.runs.get(run_id)
-            if effective_status(self._engine.folder, run.status, run.owner) == INTERRUPTED:
+            if effective_status(self._engine.folder, run.status, run.owner) == ABANDONED:
                 raise StoreError(problem)
 
     async def _acquire(self, run: StoredRun) -> RunDriver:
@@ -542,7 +542,7 @@ class RunScheduler:
             raise StoreError(driver.storage_problem)
 
     def storage_problem(self, run_id: str) -> str | None:
-        """Return the error of the store that interrupted a run which was driven here; None without one."""
+        """Return the error of the store because of which a run that was driven here was abandoned; None without one."""
         return self._storage_problems.get(run_id)
 
     async def aclose(self) -> None:

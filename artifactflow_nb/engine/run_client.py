@@ -22,7 +22,7 @@ from artifactflow_nb.store.artifact_versions import read_version
 from artifactflow_nb.store.database import DatabaseWork, read_store
 from artifactflow_nb.store.metrics import load_usual_ms
 from artifactflow_nb.store.ownership import effective_status
-from artifactflow_nb.store.runs import DELETED, INTERRUPTED, StoredRun, load_events, load_run
+from artifactflow_nb.store.runs import ABANDONED, DELETED, StoredRun, load_events, load_run
 from artifactflow_nb.tools.base import Tool
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class RunReader:
         return RunReader(self.store, self.read(lambda db: load_run(db, run_id)))
 
     def status(self) -> str:
-        """Return the stored status; `interrupted` if the run's process has died, `deleted` if the run was deleted."""
+        """Return the stored status; `abandoned` if the run's process has died, `deleted` if the run was deleted."""
         status = ""
         for _ in range(2):
             try:
@@ -68,8 +68,8 @@ class RunReader:
                 return DELETED
             status = effective_status(self.store.parent, run.status, run.owner, run.start_lock)
             # A driver stores the end or pause of a run, then releases its lock: between a read of the row and a look
-            # at the lock, the run seems interrupted. The second read is sure.
-            if status != INTERRUPTED:
+            # at the lock, the run seems abandoned. The second read is sure.
+            if status != ABANDONED:
                 break
         return status
 
@@ -112,7 +112,7 @@ class RunReader:
         raise Conflict(READ_ONLY)
 
     async def resume(self) -> None:
-        """Continue an interrupted run."""
+        """Continue an abandoned run."""
         raise Conflict(READ_ONLY)
 
     async def cancel(self) -> None:
@@ -158,11 +158,11 @@ class RunClient(RunReader):
         await self._thread.engine.controller.decide(request_id, replace(decision, by_code=False))
 
     async def resume(self) -> None:
-        """Continue an interrupted or decided run, on the engine's loop; `Conflict` for a run in another state."""
+        """Continue an abandoned or decided run, on the engine's loop; `Conflict` for a run in another state."""
         engine = self._thread.engine
         if not await engine.controller.resume_if_ready(await engine.runs.get(self.run_id)):
             raise Conflict(
-                f"The run {self.run_id} is {self.status()}; only an interrupted or decided run can be resumed."
+                f"The run {self.run_id} is {self.status()}; only an abandoned or decided run can be resumed."
             )
 
     async def cancel(self) -> None:

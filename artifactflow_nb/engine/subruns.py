@@ -59,7 +59,7 @@ class SubrunService:
             if event.type is StreamEventType.COMPLETE and event.data.get("interrupted"):
                 return SubrunPause(run, event.data["gates"])
             if run.status in {RUNNING, WAITING}:  # the end was published, but could not be stored
-                raise StoreError(str(event.data.get("message") or f"The run {run_id} was interrupted."))
+                raise StoreError(str(event.data.get("message") or f"The run {run_id} was abandoned."))
             return SubrunPause(run, ())
         finally:
             stop()

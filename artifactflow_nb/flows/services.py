@@ -80,7 +80,7 @@ class SubrunRunner(Protocol):
     async def wait_until_idle(self, run_id: str) -> SubrunPause:
         """Drive a run that can continue and has no driver; return when it has ended or waits.
 
-        Errors: `StoreError` if the store failed, and the run was left interrupted.
+        Errors: `StoreError` if the store failed, and the run was left abandoned.
         """
 
     async def cancel_subruns(self, run_ids: Sequence[str], *, by_code: bool) -> None:

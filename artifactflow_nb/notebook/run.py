@@ -49,11 +49,11 @@ from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.provenance import load_manifest
 from artifactflow_nb.store.runs import (
+    ABANDONED,
     CANCELLED,
     COMPLETED,
     DELETED,
     FAILED,
-    INTERRUPTED,
     RUNNING,
     WAITING,
     StoredRun,
@@ -169,7 +169,7 @@ class RunRecord(SuggestsNames, CitesSources, ABC):
 
     @property
     def status(self) -> str:
-        """`running`, `waiting`, `completed`, `failed`, `cancelled`, or `interrupted` if its process ended."""
+        """`running`, `waiting`, `completed`, `failed`, `cancelled`, or `abandoned` if its process ended."""
         return self._stored().status
 
     @property
@@ -208,7 +208,7 @@ class RunRecord(SuggestsNames, CitesSources, ABC):
             COMPLETED: "",
             CANCELLED: "The run was cancelled.",
             DELETED: "The run was deleted from the store.",
-            INTERRUPTED: HOW_TO_RESUME,
+            ABANDONED: HOW_TO_RESUME,
         }.get(status, f"The run is {status}. Wait with `await run` or run.wait().")
 
     def _cited_texts(self) -> CitedTexts:
@@ -340,12 +340,12 @@ class Run(RunRecord):
 
     @property
     def status(self) -> str:
-        """`running`, `waiting`, `completed`, `failed`, `cancelled`, `deleted` or `interrupted`; see `resume`."""
+        """`running`, `waiting`, `completed`, `failed`, `cancelled`, `deleted` or `abandoned`; see `resume`."""
         return self._client.status()
 
     @property
     def error(self) -> str | None:
-        """The message of the error that ended or interrupted the run; None if there is none."""
+        """The message of the error because of which the run ended or was abandoned; None if there is none."""
         return super().error or self._thread.engine.controller.scheduler.storage_problem(self.run_id)
 
     @property
@@ -527,7 +527,7 @@ class Run(RunRecord):
             await engine.controller.join(self.run_id)
             stored = await engine.runs.get(self.run_id)
             status = effective_status(engine.folder, stored.status, stored.owner, stored.start_lock)
-            if stored.status == WAITING and status == INTERRUPTED and not is_recheck:
+            if stored.status == WAITING and status == ABANDONED and not is_recheck:
                 is_recheck = True  # another engine may be resuming it at this moment
             elif status == WAITING:
                 is_present = self._display.interactive

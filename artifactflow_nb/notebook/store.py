@@ -43,7 +43,7 @@ class WorkbenchStore:
         """Copy the current state of the store to a new file, while runs continue.
 
         To open the copy with `Workbench(data_dir=folder)`, name it `store.db` in a folder of its own. Unfinished runs
-        are interrupted in the copy.
+        are abandoned in the copy.
 
         Errors: `UsageError` if the file exists or cannot be written.
         """

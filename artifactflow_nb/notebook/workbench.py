@@ -62,7 +62,7 @@ from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.frames import Frame, RunFilter
 from artifactflow_nb.store.locks import check_not_forked, network_file_system
 from artifactflow_nb.store.metrics import load_forecast
-from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_full_id, load_unfinished
+from artifactflow_nb.store.runs import ABANDONED, RUNNING, WAITING, StoredRun, load_full_id, load_unfinished
 from artifactflow_nb.store.storage import load_newest
 from artifactflow_nb.tools.base import Tool, tool
 from artifactflow_nb.tools.web.tools import SearchProvider
@@ -351,7 +351,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
 
         Args:
             limit: Maximum number of runs.
-            unfinished: List the runs that are running, waiting or interrupted instead, all of them, the oldest first;
+            unfinished: List the runs that are running, waiting or abandoned instead, all of them, the oldest first;
                 subruns continue with their parent run and are not listed.
         """
         stored = read_store(self._store, load_unfinished if unfinished else lambda db: load_newest(db, limit))
@@ -516,7 +516,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         client = RunClient(self._thread, self._thread.call(runs.get(run_id)))
         return self._display.panel(
             lambda is_live: TimelineView(client, with_metrics=is_live),
-            lambda: client.status() in {RUNNING, WAITING, INTERRUPTED},
+            lambda: client.status() in {RUNNING, WAITING, ABANDONED},
         )
 
     def metrics(self, of: references.MetricsSubject = None) -> "Panel":

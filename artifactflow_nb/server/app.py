@@ -86,7 +86,7 @@ class _Server:
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        await self._lifecycle.continue_interrupted()
+        await self._lifecycle.continue_abandoned()
         yield
         self._lifecycle.close()
 

@@ -82,7 +82,7 @@ class ArtifactFlowServer(Configurable):
     async def _open(self) -> Api:
         self.lifecycle = await asyncio.to_thread(open_lifecycle, data_dir=self._folder(), read_only=self.read_only)
         self.lifecycle.root = self._root
-        await self.lifecycle.continue_interrupted()
+        await self.lifecycle.continue_abandoned()
         return Api(self.lifecycle, self._base_path)
 
     def _folder(self) -> Path:

@@ -137,8 +137,8 @@ class RunLifecycle:
                 "without --read-only to allow that."
             )
 
-    async def continue_interrupted(self) -> list[str]:
-        """Resume the runs of stopped servers, and return the ids of the runs; runs of kernels remain interrupted."""
+    async def continue_abandoned(self) -> list[str]:
+        """Resume the runs of stopped servers, and return the ids of the runs; runs of kernels remain abandoned."""
 
         async def work() -> list[str]:
             continued = []

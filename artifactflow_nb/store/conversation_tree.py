@@ -56,7 +56,7 @@ class TreeEntry:
         parent_id: The message before it on its branch; None for a root.
         question: The first 300 characters of the question.
         response: The first 300 characters of the answer, or None.
-        status: `running`, `waiting`, `completed`, `failed`, `cancelled` or `interrupted`.
+        status: `running`, `waiting`, `completed`, `failed`, `cancelled` or `abandoned`.
         run_id: The run that answers the question; None for a message that was added without a run.
         flow: The run's flow, or None.
         error: The run's error message, or None.
@@ -92,7 +92,7 @@ def load_tree_entries(db: sqlite3.Connection, folder: Path, conversation_id: str
 
     Args:
         db: A connection to the store.
-        folder: The store's folder, whose locks determine which runs are interrupted.
+        folder: The store's folder, whose locks determine which runs are abandoned.
         conversation_id: The conversation.
 
     Errors: `NotFound` for an unknown conversation.

@@ -5,6 +5,7 @@ Columns and rows are selected in SQL, never after loading, so that a narrow quer
 
 import math
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from typing import Protocol, runtime_checkable
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.store.encoding import to_json
-from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.store.runs import ABANDONED, CANCELLED, COMPLETED, FAILED, RUNNING, WAITING
 from artifactflow_nb.store.schema import to_microseconds
 
 FRAME_SCHEMA_VERSION = 1
@@ -148,9 +149,9 @@ def add_frame(plugin: str, frame: Frame) -> None:
 
 
 def effective_status_sql(status: str, run_id: str) -> str:
-    """Return SQL for the effective status: `interrupted` for an unfinished run that no process owns."""
-    is_abandoned = f"{status} IN ('running', 'waiting') AND is_interrupted({run_id})"
-    return f"CASE WHEN {is_abandoned} THEN 'interrupted' ELSE {status} END"
+    """Return SQL for the effective status: `abandoned` for an unfinished run that no process owns."""
+    is_abandoned = f"{status} IN ('running', 'waiting') AND is_abandoned({run_id})"
+    return f"CASE WHEN {is_abandoned} THEN 'abandoned' ELSE {status} END"
 
 
 def char_count_sql(text: str) -> str:
@@ -178,7 +179,7 @@ def line_count_sql(text: str) -> str:
     return f"{feeds} + ({text} <> '' AND substr({blob}, -1) <> x'0a')"
 
 
-STATUSES = (RUNNING, WAITING, COMPLETED, FAILED, CANCELLED, INTERRUPTED)
+STATUSES = (RUNNING, WAITING, COMPLETED, FAILED, CANCELLED, ABANDONED)
 
 
 class HasRunId(Protocol):
@@ -276,6 +277,9 @@ def _texts(name: str, value: object) -> list[str]:
         text = getattr(item, attribute, item)
         if not isinstance(text, str):
             raise UsageError(f"{name} is {brief(text)}, which is {type(text).__name__}; {_VALUE_HINTS.get(name, hint)}")
+        if name == "status" and text == "interrupted":
+            warnings.warn("The status 'interrupted' is called 'abandoned' now.", DeprecationWarning, stacklevel=2)
+            text = ABANDONED
         if name == "status" and text not in STATUSES:
             raise UsageError(f"status is {brief(text)}; {_VALUE_HINTS[name]}")
         texts.append(storable_text(text))

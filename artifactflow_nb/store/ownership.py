@@ -1,8 +1,8 @@
 """Run locks: an engine holds one file lock for all runs that it drives.
 
 A `running` run names its owner: the engine and a number. If the engine's lock is free, the engine was closed or its
-process died, and the run is `interrupted`. Unlike a heartbeat, a lock needs no clock. If the engine releases a run
-before the end, the engine's process sees `interrupted` at once, and other processes when the engine is closed.
+process died, and the run is `abandoned`. Unlike a heartbeat, a lock needs no clock. If the engine releases a run
+before the end, the engine's process sees `abandoned` at once, and other processes when the engine is closed.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import IO
 
 from artifactflow_nb.store.database import make_private
 from artifactflow_nb.store.locks import check_not_forked, is_locked, lock, register_closing, register_opening, unlock
-from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.store.runs import ABANDONED, RUNNING, WAITING
 
 _instances: "weakref.WeakSet[RunLocks]" = weakref.WeakSet()
 
@@ -84,7 +84,7 @@ class RunLocks:
         return owner in self._owners
 
     def release(self, owner: str, *, is_over: bool = False) -> None:
-        """Release an owner: from now on a run of this owner that is `running` in the store is interrupted.
+        """Release an owner: from now on a run of this owner that is `running` in the store is abandoned.
 
         With `is_over`, no run names the owner any longer.
         """
@@ -95,9 +95,9 @@ class RunLocks:
 
     @contextmanager
     def starting(self, start_lock: str) -> Iterator[None]:
-        """Hold the start lock of a waiting run, if the lock is free, so that the run does not appear as interrupted."""
+        """Hold the start lock of a waiting run, if the lock is free, so that the run does not appear as abandoned."""
         file, path = None, self._folder / f"{start_lock}.lock"
-        with suppress(OSError):  # without the lock the run looks interrupted to others for a moment
+        with suppress(OSError):  # without the lock the run looks abandoned to others for a moment
             file = lock(path)
         if file is not None:
             self._files[path] = file
@@ -136,7 +136,7 @@ def is_owner_gone(folder: Path, owner: str | None) -> bool:
 
 
 def effective_status(folder: Path, status: str, owner: str | None, start_lock: str | None = None) -> str:
-    """Return a run's status, or `interrupted` if the run could continue but no process drives the run.
+    """Return a run's status, or `abandoned` if the run could continue but no process drives the run.
 
     Args:
         folder: The store's folder.
@@ -147,4 +147,4 @@ def effective_status(folder: Path, status: str, owner: str | None, start_lock: s
     is_abandoned = (status == RUNNING and is_owner_gone(folder, owner)) or (
         status == WAITING and start_lock is not None and is_owner_gone(folder, start_lock)
     )
-    return INTERRUPTED if is_abandoned else status
+    return ABANDONED if is_abandoned else status

@@ -30,7 +30,7 @@ from artifactflow_nb.store.metrics import load_budget_usage, load_budget_usage_a
 from artifactflow_nb.store.schema import from_microseconds, to_microseconds
 
 RUNNING, WAITING, COMPLETED, FAILED, CANCELLED = "running", "waiting", "completed", "failed", "cancelled"
-INTERRUPTED = "interrupted"
+ABANDONED = "abandoned"
 """Status of a run that could continue but that no process drives; it can be resumed.
 
 The process of the run died, either during the run or between the last decision and the resumption. The status is

@@ -23,7 +23,7 @@ from artifactflow_nb.core.text.format import clip, translate_count, translate_du
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.core.text.panels import panel_table, scroll_box
 from artifactflow_nb.engine.run_client import RunReader
-from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.store.runs import ABANDONED, RUNNING, WAITING
 from artifactflow_nb.widgets.chat.metrics import AgentUsage, usage_by_agent
 from artifactflow_nb.widgets.page.elements import status_mark
 from artifactflow_nb.widgets.page.nodes import Node
@@ -116,8 +116,8 @@ class TimelineView(RunView):
         question = escape_with_language(clip(self._run.question, 90))
         html = f'{status_mark(status)} <strong>{question}</strong> <span class="af-quiet">{label}</span>'
         text = translate("Timeline: {question}", question=self._run.question)
-        if status == INTERRUPTED:
-            text += f"\n\n{translate('Interrupted: its process has ended. run.resume() continues it.')}"
+        if status == ABANDONED:
+            text += f"\n\n{translate('Abandoned: its process has ended. run.resume() continues it.')}"
         return Node("head", html, css="af-meta", text=text)
 
     def _agents(self, spans: tuple[TimelineSpan, ...], now_ms: float) -> CardTable:
@@ -179,10 +179,10 @@ class _SpanTranscript(RunTranscript):
 
     @property
     def spans(self) -> tuple[TimelineSpan, ...]:
-        """All spans so far, by start; the open spans of an interrupted or ended run are closed."""
+        """All spans so far, by start; the open spans of an abandoned or ended run are closed."""
         spans = list(self.log.spans)
-        if self.status == INTERRUPTED:
-            spans = [replace(span, status=INTERRUPTED) if span.end_ms is None else span for span in spans]
+        if self.status == ABANDONED:
+            spans = [replace(span, status=ABANDONED) if span.end_ms is None else span for span in spans]
         elif self.is_ended:  # a subrun that ended with its parent did not publish the ends of its calls
             last = self.log.last_ms
             spans = [replace(span, end_ms=last, status=self.status) if span.end_ms is None else span for span in spans]

@@ -173,7 +173,7 @@ print([run.status for run in wb.runs(unfinished=True)], request.tool)"""
 
 
 def test_streaming_run_is_resumed_after_a_restart(lab: LabServer, open_page: OpenPage) -> None:
-    """The new kernel lists a run that was streaming as interrupted, and can resume it."""
+    """The new kernel lists a run that was streaming as abandoned, and can resume it."""
     again = f"""{REPLIES}wb = af.Workbench(model=af.ScriptedModel(["The second answer."]))
 [run] = wb.runs(unfinished=True)
 print(run.status)"""
@@ -185,7 +185,7 @@ print(run.status)"""
     page.page.wait_for_timeout(500)
     assert_readable(page)
     page.run_cell(1)
-    expect(page.output(1)).to_have_text("interrupted", timeout=SOON_MS)
+    expect(page.output(1)).to_have_text("abandoned", timeout=SOON_MS)
     page.run_cell(2)
     expect(page.output(2)).to_have_text("completed", timeout=SOON_MS)
 

@@ -207,7 +207,7 @@ def test_new_kernel_continues_saved_runs(saved: Path, open_page: OpenPage) -> No
     assert_displayed(page)
     first = 1 + len(DISPLAYED)
     page.run_cell(first)
-    expect(page.output(first)).to_have_text("['completed', 'interrupted', 'waiting']", timeout=SOON_MS)
+    expect(page.output(first)).to_have_text("['abandoned', 'completed', 'waiting']", timeout=SOON_MS)
 
     page.run_cell(first + 1)
     alone = page.visible_run(first + 1)
@@ -224,9 +224,9 @@ def test_new_kernel_continues_saved_runs(saved: Path, open_page: OpenPage) -> No
 
     for cell in (first + 4, first + 5):
         page.run_cell(cell)
-        expect(page.visible_run(cell)).to_contain_text("Interrupted: its process has ended", timeout=SOON_MS)
+        expect(page.visible_run(cell)).to_contain_text("Abandoned: its process has ended", timeout=SOON_MS)
     lost = page.visible_run(first + 4)
-    lost.get_by_role("button", name="Resume: continue the interrupted run").click()
+    lost.get_by_role("button", name="Resume: continue the abandoned run").click()
     expect(lost.locator(".af-answer")).to_contain_text("Thinking took long.", timeout=SOON_MS)
     expect(page.visible_run(first + 5)).to_contain_text("Completed", timeout=SOON_MS)
     assert page.errors == []

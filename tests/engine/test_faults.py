@@ -46,17 +46,17 @@ def outcomes_of(case: str, *args: object) -> list[dict[str, Any]]:
 
 @posix
 def test_full_disk_interrupts_a_run_without_loss(tmp_path: Path) -> None:
-    """The run is interrupted and says why, its rows are consistent, and it resumes without repetition."""
+    """The run is abandoned and says why, its rows are consistent, and it resumes without repetition."""
     outcomes = outcomes_of("run_out", tmp_path / "root", TIMES)
     assert len(outcomes) == TIMES
-    interrupted = [outcome for outcome in outcomes if outcome["status"] == "interrupted"]
-    assert len(interrupted) >= TIMES * 2 / 3
+    abandoned = [outcome for outcome in outcomes if outcome["status"] == "abandoned"]
+    assert len(abandoned) >= TIMES * 2 / 3
     for outcome in outcomes:  # the model gets an error if a tool could not write
         assert outcome["problems"] == (["versions"] if outcome["failed"] else [])
         assert (outcome["shown"], outcome["integrity"]) == ([outcome["status"]], "ok")
-        assert outcome["ends"] == (["error"] if outcome in interrupted else ["complete"])
+        assert outcome["ends"] == (["error"] if outcome in abandoned else ["complete"])
         assert outcome.get("resumed", "completed") == "completed"
-    for outcome in interrupted:
+    for outcome in abandoned:
         for words in (".db", "the disk is full", "MB are free", "Free some space", "run.resume()"):
             assert words in outcome["error"]
 
@@ -126,7 +126,7 @@ async def test_full_checkpoint_file_interrupts_a_run_that_can_be_resumed(open_en
     engine.register_tool(note)
     await fill_checkpoints(engine)
     result = await engine.controller.execute("Take notes.")
-    assert result.status == "interrupted"
+    assert result.status == "abandoned"
     assert "checkpoints.db cannot be used: the disk is full: database or disk is full" in str(result.error_message)
     assert "repeat nothing that is finished" in str(result.error_message)
     with pytest.raises(StoreError, match=r"checkpoints.db cannot be used"):
@@ -165,22 +165,22 @@ async def test_run_with_a_failed_store_can_be_resumed_by_another_engine(open_eng
 
 
 async def test_cancellation_that_cannot_be_stored_raises(open_engine: OpenEngine) -> None:
-    """The run is shown as interrupted and can be cancelled later."""
+    """The run is shown as abandoned and can be cancelled later."""
     engine = await open_engine(model=ScriptedModel(["Slowly. " * 500], delay_s=0.005))
     run = await engine.controller.begin("Tell.")
     await engine.controller.start(run)
     await asyncio.sleep(0.2)
     await engine.database.write(lambda db: db.execute("ALTER TABLE messages RENAME TO elsewhere"))
-    with pytest.raises(StoreError, match=r"store.db could not be written: no such table.*is interrupted"):
+    with pytest.raises(StoreError, match=r"store.db could not be written: no such table.*is abandoned"):
         await engine.controller.cancel(run.run_id)
     await engine.database.write(lambda db: db.execute("ALTER TABLE elsewhere RENAME TO messages"))
-    assert (await engine.controller.result(run.run_id)).status == "interrupted"
+    assert (await engine.controller.result(run.run_id)).status == "abandoned"
     await engine.controller.cancel(run.run_id)
     assert (await engine.controller.result(run.run_id)).status == "cancelled"
 
 
 def test_wait_raises_the_store_error_of_the_run(tmp_path: Path) -> None:
-    """The error says what to do, the status is interrupted, and `run.resume()` continues the run."""
+    """The error says what to do, the status is abandoned, and `run.resume()` continues the run."""
     turns = [call("note"), report(), "Done."]
     ask = {"create_artifact": "ask"}
     with af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals=ask) as wb:
@@ -189,8 +189,8 @@ def test_wait_raises_the_store_error_of_the_run(tmp_path: Path) -> None:
         run = wb.ask("Take notes.")
         with pytest.raises(StoreError, match=r"checkpoints.db cannot be used: the disk is full.*run.resume\(\)"):
             run.wait()
-        assert (run.status, str(run.response)) == ("interrupted", "")
-        assert wb.runs_df()["status"].tolist() == ["interrupted"]
+        assert (run.status, str(run.response)) == ("abandoned", "")
+        assert wb.runs_df()["status"].tolist() == ["abandoned"]
         wb._thread.call(limit_checkpoints(wb._thread.engine, 10_000))
         assert run.resume().wait().status == "waiting"
         assert run.approve().wait().response == "Done."

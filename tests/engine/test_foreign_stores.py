@@ -75,7 +75,7 @@ async def test_server_continues_no_run_of_a_foreign_store(foreign: tuple[Path, s
     folder, run_id = foreign
     lifecycle = open_lifecycle(data_dir=folder, model=af.ScriptedModel([]))
     try:
-        assert await lifecycle.continue_interrupted() == []
+        assert await lifecycle.continue_abandoned() == []
         (request,) = await lifecycle.call(lifecycle.thread.engine.approvals.open_requests(run_id))
         with pytest.raises(UsageError, match="did not make the store"):
             await lifecycle.call(lifecycle.thread.engine.controller.decide(request.id, Decision(True)))

@@ -129,18 +129,18 @@ def wb(tmp_path: Path, workbench: OpenWorkbench) -> af.Workbench:
     return opened
 
 
-def test_run_killed_between_decision_and_start_is_interrupted(wb: af.Workbench) -> None:
-    """Handle, frames, tree and saved output show it as interrupted, without a form, and say how to continue it."""
+def test_run_killed_between_decision_and_start_is_abandoned(wb: af.Workbench) -> None:
+    """Handle, frames, tree and saved output show it as abandoned, without a form, and say how to continue it."""
     run = wb.runs()[0]
-    assert (run.status, list(run.pending), run.wait().status) == ("interrupted", [], "interrupted")
-    assert list(wb.runs_df().status) == list(wb.messages_df().status) == ["interrupted"]
-    assert list(wb.runs_df(status="interrupted").run_id) == [run.run_id]
+    assert (run.status, list(run.pending), run.wait().status) == ("abandoned", [], "abandoned")
+    assert list(wb.runs_df().status) == list(wb.messages_df().status) == ["abandoned"]
+    assert list(wb.runs_df(status="abandoned").run_id) == [run.run_id]
     (entry,) = run._client.read(lambda db: load_tree_entries(db, run._thread.engine.folder, run.conversation_id))
-    assert entry.status == "interrupted"
+    assert entry.status == "abandoned"
     for saved_output in saved_run(run._client).values():
         assert "run.resume()" in saved_output
         assert "run.approve()" not in saved_output
-    assert "1 interrupted" in wb._repr_html_()
+    assert "1 abandoned" in wb._repr_html_()
 
 
 def test_second_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
@@ -164,10 +164,10 @@ def test_resume_completes_the_run_that_was_killed(wb: af.Workbench, tmp_path: Pa
     assert not list((tmp_path / "data" / "owners").glob("start-*"))
 
 
-def test_run_that_is_being_started_is_not_interrupted(wb: af.Workbench, tmp_path: Path) -> None:
+def test_run_that_is_being_started_is_not_abandoned(wb: af.Workbench, tmp_path: Path) -> None:
     """While a process holds the start lock of a decided run, others see it as waiting."""
     run = wb.runs()[0]
     ownership = RunLocks(tmp_path / "data", "eng-other")
     with ownership.starting(f"start-{run.run_id}"):
         assert run.status == "waiting"
-    assert run.status == "interrupted"
+    assert run.status == "abandoned"

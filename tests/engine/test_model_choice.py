@@ -119,7 +119,7 @@ def test_run_continues_only_with_the_model_of_its_start(tmp_path: Path) -> None:
             )
             with pytest.raises(af.errors.UsageError, match="no model 'larger'.* cancel it and ask again"):
                 other.run(run_id).resume()
-            assert other.run(run_id).status == "interrupted"
+            assert other.run(run_id).status == "abandoned"
         with af.Workbench(model="usual", base_url=server.base_url, **options) as later:
             assert later.run(run_id).resume().wait(10).response == "Done."
 

@@ -59,10 +59,10 @@ wb.close()
 
 
 def test_waiting_runs_of_a_killed_process_can_be_resumed(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Running and waiting runs are interrupted, and another process resumes them."""
+    """Running and waiting runs are abandoned, and another process resumes them."""
     assert run_program("os.kill(os.getpid(), signal.SIGKILL)", tmp_path).returncode == -signal.SIGKILL
     wb = workbench(lambda _request: "Hello again.")
-    assert set(wb.runs_df()["status"]) == {"interrupted"}
+    assert set(wb.runs_df()["status"]) == {"abandoned"}
     for run in (wb.runs(limit=160)[index] for index in (0, -1)):
         assert run.resume().wait().response == "Hello again."
 
@@ -99,7 +99,7 @@ async def test_run_that_continues_does_not_wait_for_new_ones(
 
 
 def test_runs_of_an_engine_share_a_lock_and_are_released_one_by_one(tmp_path: Path) -> None:
-    """One file is locked for all runs; a run that is released unfinished is interrupted, the others go on."""
+    """One file is locked for all runs; a run that is released unfinished is abandoned, the others go on."""
     locks = RunLocks(tmp_path, "eng-1")
     locks.open()
     owners = [locks.acquire() for _ in range(1000)]

@@ -138,7 +138,7 @@ async def test_class_missing_from_the_state_is_reported(open_engine: OpenEngine)
     renamed = StateGraph(Holding).add_node("begin", lambda _state: {}).add_node("show", lambda _state: {})
     other.flows.register("mine", af.adapt(renamed.add_edge(START, "begin").add_edge("begin", "show").compile()))
     stays = await other.controller.resume(waiting.thread_id, approved=True)
-    assert stays.status == "interrupted"
+    assert stays.status == "abandoned"
     assert "an object of the class support.graph_states." in stays.error_message
     other.flows.register("mine", af.adapt(describing()))
     await (await other.controller.start(await other.runs.get(waiting.run_id)))

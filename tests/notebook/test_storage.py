@@ -168,4 +168,4 @@ def test_backup_is_a_complete_store_while_a_run_streams(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.glob("store.db*")] == ["store.db"]
     with af.Workbench(model=model, data_dir=tmp_path, interactive=False) as wb:
         assert wb.run(done.run_id).response == done.response
-        assert wb.runs_df().set_index("question").at["Second?", "status"] == "interrupted"
+        assert wb.runs_df().set_index("question").at["Second?", "status"] == "abandoned"

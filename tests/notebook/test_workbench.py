@@ -413,7 +413,7 @@ time.sleep(0.5)
 
 @pytest.mark.parametrize("node", ["plain", "coroutine"])
 def test_script_that_ends_while_a_graph_loops_prints_nothing(tmp_path: Path, node: str) -> None:
-    """The runs are interrupted with their process, without a word on stderr."""
+    """The runs are abandoned with their process, without a word on stderr."""
     done = subprocess.run(
         [sys.executable, "-c", LOOPING_GRAPH, str(tmp_path / "data"), node],
         capture_output=True,

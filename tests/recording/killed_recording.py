@@ -126,7 +126,7 @@ def finish(folder: Path, seed: int, flow: str) -> None:
     """Finish the run and store its visible results."""
     with workbench(folder, seed + 1, flow) as wb:
         run = wb.run((folder / "started").read_text())
-        if run.status == "interrupted" or (run.status == "waiting" and not run.pending):
+        if run.status == "abandoned" or (run.status == "waiting" and not run.pending):
             (folder / "resumed").touch()
             run.resume()
         click_through(run)

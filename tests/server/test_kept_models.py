@@ -29,7 +29,7 @@ async def test_server_without_the_model_leaves_the_run(tmp_path: Path) -> None:
         try:
             with pytest.raises(UsageError, match=r"large \(endpoint\.example\).*offline-extractive"):
                 await lifecycle.call(lifecycle.thread.engine.controller.decide(run.pending[0].id, Decision(True)))
-            assert await lifecycle.continue_interrupted() == []
+            assert await lifecycle.continue_abandoned() == []
         finally:
             lifecycle.close()
         assert run.status == "waiting"

@@ -153,7 +153,7 @@ def test_stream_continues_after_the_server_was_killed(tmp_path: Path) -> None:
     assert texts(rest).popitem()[1] == ANSWER
 
 
-def test_run_of_a_notebook_that_was_killed_stays_interrupted(tmp_path: Path, serve: Serve) -> None:
+def test_run_of_a_notebook_that_was_killed_stays_abandoned(tmp_path: Path, serve: Serve) -> None:
     """A server continues the runs of servers only: those of a kernel may have been stopped on purpose."""
     code = (
         "import os, sys, artifactflow_nb as af\n"
@@ -164,7 +164,7 @@ def test_run_of_a_notebook_that_was_killed_stays_interrupted(tmp_path: Path, ser
     command = [*fast_python(), "-c", code, str(tmp_path / "data")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     client = serve(["Again."])
-    assert client.get(f"/runs/{done.stdout.strip()}").json()["status"] == "interrupted"
+    assert client.get(f"/runs/{done.stdout.strip()}").json()["status"] == "abandoned"
 
 
 def chunk(number: int, text: StreamedText) -> StreamEvent:

@@ -48,11 +48,11 @@ async def test_messages_have_their_place_in_the_tree(database: Database, add_tur
     assert [entry.is_active for entry in entries] == [False, False, False, True]
 
 
-async def test_message_of_a_dead_process_is_interrupted(database: Database, add_turn: AddTurn) -> None:
+async def test_message_of_a_dead_process_is_abandoned(database: Database, add_turn: AddTurn) -> None:
     """The store still has the status running."""
     await add_turn("running", answer=None)
     (entry,) = read(database.path, "conv-1")
-    assert (entry.status, entry.response, entry.total_ms) == ("interrupted", None, None)
+    assert (entry.status, entry.response, entry.total_ms) == ("abandoned", None, None)
 
 
 async def test_long_texts_are_truncated(database: Database, add_turn: AddTurn) -> None:

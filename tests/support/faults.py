@@ -98,7 +98,7 @@ async def fill_up(folder: Path, spare: int, resume_here: bool) -> dict[str, Any]
                 "integrity": integrity(folder),
                 "log": (folder / f"{STORE_FILE}-wal").stat().st_size,
             }
-        if resume_here and result.status == "interrupted":
+        if resume_here and result.status == "abandoned":
             assert await controller.resume_if_ready(await working.runs.get(run.run_id))
             await controller.join(run.run_id)
             outcome["resumed"] = (await controller.result(run.run_id)).status

@@ -319,8 +319,8 @@ with af.Workbench(data_dir=sys.argv[1], agent_models=models, interactive=False) 
 """
 
 
-def test_interrupted_run_is_resumed_on_the_board(tmp_path: Path) -> None:
-    """The board says that it was interrupted, offers Resume and shows its results."""
+def test_abandoned_run_is_resumed_on_the_board(tmp_path: Path) -> None:
+    """The board says that it was abandoned, offers Resume and shows its results."""
     killed = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "data")], stdout=subprocess.PIPE)
     with killed:
         assert killed.stdout
@@ -331,7 +331,7 @@ def test_interrupted_run_is_resumed_on_the_board(tmp_path: Path) -> None:
         page = show(wb.projects.start("Essay"))
         assert "The process of the run has ended. 0 of 1 block done." in page.text
         assert state(page, "a") == "A ○ empty ● was being written: its process has ended"
-        page.press("Resume: continue the interrupted run")
+        page.press("Resume: continue the abandoned run")
         page.until(lambda: state(page, "a") == "A ✓ completed")
         page.until(lambda: "Stop this run" not in page.buttons)
         assert wb.projects.start("Essay")["A"].content == "Written at last."

@@ -217,14 +217,14 @@ def test_time_of_a_plan_is_without_the_waiting_of_the_person() -> None:
     assert "21.0 s + 40.0 s waiting for you" in plans.node(call, TranscriptPlan("The plan")).html
 
 
-def test_step_without_process_is_interrupted() -> None:
-    """The running step is interrupted until the run is resumed."""
+def test_step_without_process_is_abandoned() -> None:
+    """The running step is abandoned until the run is resumed."""
     plan = Planned("Find")
     plan.step("1", "Find")
     transcript = fold(plan.script.events)
     transcript.set_gone(is_gone=True)
-    assert transcript.plans[0].steps[0].status == "interrupted"
-    assert "interrupted" in saved_html(RunRenderer(PlayedRun([])).nodes(transcript))
+    assert transcript.plans[0].steps[0].status == "abandoned"
+    assert "abandoned" in saved_html(RunRenderer(PlayedRun([])).nodes(transcript))
     transcript.set_gone(is_gone=False)
     assert transcript.plans[0].steps[0].status == "running"
 

@@ -122,7 +122,7 @@ def test_static_tree_is_a_list() -> None:
         ("waiting", "?", "Waiting for you"),
         ("failed", "✕", "Failed"),
         ("cancelled", "–", "Cancelled"),
-        ("interrupted", "!", "Interrupted"),
+        ("abandoned", "!", "Abandoned"),
     ],
 )
 def test_status_is_a_mark_and_a_word(status: str, sign: str, word: str) -> None:

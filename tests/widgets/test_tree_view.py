@@ -397,15 +397,15 @@ def test_search_match_is_opened(branches: Branches, look: Look) -> None:
     assert f"{second.message_id}/question" in reader.kinds
 
 
-def test_interrupted_run_is_resumed_in_the_tree(branches: Branches, look: Look) -> None:
-    """The node says that the run was interrupted; reading it offers Resume and no form for the next question."""
+def test_abandoned_run_is_resumed_in_the_tree(branches: Branches, look: Look) -> None:
+    """The node says that the run was abandoned; reading it offers Resume and no form for the next question."""
     wb, (*_, fourth) = branches
     with closing(connect(wb.data_dir / STORE_FILE)) as db:
         db.execute("UPDATE runs SET status = 'running', owner = 'eng-gone.1' WHERE run_id = ?", (fourth.run_id,))
         db.execute("UPDATE messages SET status = 'running' WHERE message_id = ?", (fourth.message_id,))
         db.execute("DELETE FROM events WHERE run_id = ? AND event_type = 'complete'", (fourth.run_id,))
     reader = look(wb)
-    assert "Interrupted" in drawn(reader)[-1]
+    assert "Abandoned" in drawn(reader)[-1]
     press(reader, "read", message=fourth.message_id)
     assert "its process has ended" in reader.html[f"{fourth.message_id}/state"]
     assert 'data-act="resume"' in reader.html[f"{fourth.message_id}/stop"]

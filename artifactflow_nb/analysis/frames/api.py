@@ -89,7 +89,7 @@ class Frames:
             since: Earliest `started_at`, inclusive: a datetime (naive means UTC), an ISO string, or a timedelta before
                 now.
             until: Latest `started_at`, exclusive, in the same formats.
-            status: One or several of running, waiting, completed, failed, cancelled, interrupted.
+            status: One or several of running, waiting, completed, failed, cancelled, abandoned.
             columns: Columns or groups of columns, one or several: `what`, `results`, `time`, `counts`, `tokens`,
                 `cost`, `replay`, `all`; by default `summary`, eight columns that people read. Other selections include
                 the ids, on which frames join. `columns_df` lists all columns.

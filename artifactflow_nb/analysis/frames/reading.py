@@ -12,7 +12,7 @@ from artifactflow_nb.errors import NotFound, brief
 from artifactflow_nb.store.database import connect, store_errors
 from artifactflow_nb.store.frames import FRAME_SCHEMA_VERSION, ColumnSelection, Frame, RunFilter, bind_filters
 from artifactflow_nb.store.ownership import effective_status
-from artifactflow_nb.store.runs import INTERRUPTED, START_LOCK
+from artifactflow_nb.store.runs import ABANDONED, START_LOCK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,15 +28,15 @@ FROM runs r WHERE status IN ('running', 'waiting')
 def open_store(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a read-only connection to a store, with the SQL functions of the frames.
 
-    All frames have `is_interrupted(run_id)`, which is true if a run is unfinished and no process owns it, and
+    All frames have `is_abandoned(run_id)`, which is true if a run is unfinished and no process owns it, and
     `json_text(json, name)` for a text field of a JSON object: SQLite's own functions cut a text at a NUL.
     """
     with store_errors(path), closing(connect(path, read_only=True)) as db:
         db.row_factory = None
-        # Computed before any row is read: a run that ends in between must not appear as interrupted.
+        # Computed before any row is read: a run that ends in between must not appear as abandoned.
         unfinished = db.execute(_UNFINISHED_RUNS).fetchall()
-        interrupted = {run_id for run_id, *state in unfinished if effective_status(path.parent, *state) == INTERRUPTED}
-        db.create_function("is_interrupted", 1, interrupted.__contains__)
+        abandoned = {run_id for run_id, *state in unfinished if effective_status(path.parent, *state) == ABANDONED}
+        db.create_function("is_abandoned", 1, abandoned.__contains__)
         db.create_function("json_text", 2, lambda text, name: str(json.loads(text).get(name, "")), deterministic=True)
         for frame in all_frames():
             frame.add_functions(db)

@@ -78,7 +78,7 @@ RUNS = Frame(
         *stored_columns("what", ENUM, "r", flow="Name of the flow."),
         *stored_columns("what", TEXT, "r", question="The question."),
         Column("answer", "what", TEXT, _ANSWER, "The answer; NA if there is none.", is_optional=True),
-        Column("status", "results", ENUM, RUN_STATUS, "running, waiting, completed, failed, cancelled or interrupted."),
+        Column("status", "results", ENUM, RUN_STATUS, "running, waiting, completed, failed, cancelled or abandoned."),
         *stored_columns("results", ENUM, "r", outcome="answered, partly or not_in_sources; NA if unknown."),
         *stored_columns("results", TEXT, "r", error_type="Type of the error that ended it."),
         *stored_columns("what", ENUM, "r", mode="live, record, replay or auto."),

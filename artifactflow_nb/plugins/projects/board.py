@@ -46,7 +46,7 @@ from artifactflow_nb.plugins.projects.store import UNFINISHED_STATUSES, BlockJob
 from artifactflow_nb.plugins.projects.tree import Block, BlockTree
 from artifactflow_nb.store.artifact_versions import Artifact, list_visible
 from artifactflow_nb.store.artifacts import USER, Authorship
-from artifactflow_nb.store.runs import INTERRUPTED
+from artifactflow_nb.store.runs import ABANDONED
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.widgets.artifacts.nodes import ArtifactTexts
 from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
@@ -164,7 +164,7 @@ class BoardView(PolledView):
         stored = await self._engine.runs.get(message.run_id)
         # In a thread: the client is synchronous, and checks the lock of the run's process.
         status = await asyncio.to_thread(RunClient(self._thread, stored).status)
-        if status not in {*UNFINISHED_STATUSES, INTERRUPTED}:
+        if status not in {*UNFINISHED_STATUSES, ABANDONED}:
             return None
         requested = stored.settings.get(WORK_SETTING, {}).get("write", ())
         started = set((await self._engine.service(BlockJobStore).blocks_by_job(stored.run_id)).values())
@@ -534,7 +534,7 @@ class BoardView(PolledView):
         await self._poller.poll()
 
     async def act_resume(self, _act: PageAction) -> None:
-        """Resume an interrupted run."""
+        """Resume an abandoned run."""
         await (await self._run_client()).resume()
         await self._poller.poll()
 

@@ -16,7 +16,7 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.plugins.projects.project import RESEARCH_TOOL, Phase, ProjectInfo
 from artifactflow_nb.plugins.projects.schedule import blocks_to_generate
 from artifactflow_nb.plugins.projects.tree import STATUS_NAMES, Block, BlockStatus, BlockTree
-from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.store.runs import ABANDONED, RUNNING, WAITING
 from artifactflow_nb.tools.web.tools import web_fetch
 from artifactflow_nb.widgets.forms.form import Field, form_node
 from artifactflow_nb.widgets.page.elements import action_attributes, button, format_buttons, status_mark
@@ -40,12 +40,12 @@ _MOVES: Mapping[str, tuple[str, EnglishText]] = {
 }
 _RUN_SENTENCES: Mapping[str, EnglishText] = {
     WAITING: "The run waits for you.",
-    INTERRUPTED: "The process of the run has ended.",
+    ABANDONED: "The process of the run has ended.",
 }
 _WRITING: Mapping[str, EnglishText] = {
     RUNNING: "being written",
     WAITING: "waits for your decision",
-    INTERRUPTED: "was being written: its process has ended",
+    ABANDONED: "was being written: its process has ended",
 }
 
 
@@ -54,7 +54,7 @@ class BoardRun:
     """The unfinished run of a project.
 
     Attributes:
-        status: `running`, `waiting`, or `interrupted` (its process has died).
+        status: `running`, `waiting`, or `abandoned` (its process has died).
         n_done: Number of blocks that it has finished.
         n_total: Number of blocks that it writes; 0 for a run of the chat.
     """
@@ -137,8 +137,8 @@ def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
     """
     if board.run is not None:
         buttons = [button(translate("Stop"), "stop", css="af-stop", name=translate("Stop this run", context="project"))]
-        if board.run.status == INTERRUPTED:
-            name = translate("Resume: continue the interrupted run", context="project")
+        if board.run.status == ABANDONED:
+            name = translate("Resume: continue the abandoned run", context="project")
             buttons.insert(0, button(translate("Resume"), "resume", css="af-primary", name=name))
         return (Node("writing", "".join(buttons), "controls", "af-controls"),)
     empty, stale = blocks_to_generate(board.tree), list(board.tree.stale)

@@ -239,7 +239,7 @@ class BlockJobStore:
     async def blocks_in_progress(self, conversation_id: str) -> dict[str, str]:
         """Return the blocks of unfinished jobs in a conversation: block ids with the status of the run.
 
-        The status is `running`, `waiting` or `interrupted`.
+        The status is `running`, `waiting` or `abandoned`.
         """
         folder = self._database.path.parent
 

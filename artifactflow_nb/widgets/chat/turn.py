@@ -258,7 +258,7 @@ class ChatTurn:
             await self._follower.decide(args)
 
     async def resume(self) -> None:
-        """Resume the interrupted run."""
+        """Resume the abandoned run."""
         if self._follower is not None:
             await self._follower.resume()
 

@@ -252,7 +252,7 @@ class ChatView(PolledView):
 
     @property
     def _running_turn(self) -> ChatTurn | None:
-        """The last turn while its run is neither ended nor interrupted."""
+        """The last turn while its run is neither ended nor abandoned."""
         last = self._turns[-1] if self._turns else None
         return last if last and last.run and last.transcript.status in {RUNNING, WAITING} else None
 
@@ -471,7 +471,7 @@ class ChatView(PolledView):
             await turn.run.cancel()
 
     async def act_resume(self, act: PageAction) -> None:
-        """Resume an interrupted run."""
+        """Resume an abandoned run."""
         await self._branch.turn(act.args.get("message")).resume()
 
     async def act_decide(self, act: PageAction) -> None:

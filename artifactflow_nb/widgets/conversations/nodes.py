@@ -22,7 +22,7 @@ from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 from artifactflow_nb.widgets.run.view import announcement
 
-UNFINISHED_STATUSES = frozenset({"running", "waiting", "interrupted"})
+UNFINISHED_STATUSES = frozenset({"running", "waiting", "abandoned"})
 """Statuses of a message that no question can follow yet."""
 
 

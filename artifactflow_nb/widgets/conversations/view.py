@@ -410,7 +410,7 @@ class TreeView(PolledView):
             await self._reader.follower.decide(act.args)
 
     async def act_resume(self, _act: PageAction) -> None:
-        """Resume the interrupted run; `Conflict` if no run answers the message."""
+        """Resume the abandoned run; `Conflict` if no run answers the message."""
         if self._reader is None:
             return
         if self._reader.follower is None:

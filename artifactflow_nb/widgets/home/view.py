@@ -286,7 +286,7 @@ class HomeView(ChatHost):
         await self._entry(act).client.cancel()
 
     async def act_resume(self, act: PageAction) -> None:
-        """Resume an interrupted run."""
+        """Resume an abandoned run."""
         await self._entry(act).follower.resume()
 
     def _entry(self, act: PageAction) -> _UnfinishedRun:

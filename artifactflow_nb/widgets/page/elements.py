@@ -26,7 +26,7 @@ STATUS_MARKS = {
     "failed": "✕",
     "cancelled": "–",
     "denied": "–",
-    "interrupted": "!",
+    "abandoned": "!",
     "deleted": "–",
     "pending": "○",
     "skipped": "–",

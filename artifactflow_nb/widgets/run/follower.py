@@ -13,7 +13,7 @@ from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.flows.cancellation import start_task
-from artifactflow_nb.store.runs import DELETED, INTERRUPTED
+from artifactflow_nb.store.runs import ABANDONED, DELETED
 from artifactflow_nb.widgets.page.poll import StorePoller
 from artifactflow_nb.widgets.run.approval_card import read_decision
 from artifactflow_nb.widgets.run.transcript import RunTranscript
@@ -27,7 +27,7 @@ class RunFollower:
 
     Args:
         changed: Called when the transcript has changed.
-        save: Called when the state should be saved: the run waits, has ended or was interrupted, or a step has ended.
+        save: Called when the state should be saved: the run waits, has ended or was abandoned, or a step has ended.
             Steps cause at most one call per `SAVE_INTERVAL_S`.
     """
 
@@ -135,7 +135,7 @@ class RunFollower:
         if status == DELETED:
             self._transcript.delete()
             return DELETED
-        self._n_process_changes += self._transcript.set_gone(is_gone=status == INTERRUPTED)
+        self._n_process_changes += self._transcript.set_gone(is_gone=status == ABANDONED)
         return self._n_process_changes
 
     async def _on_status_change(self) -> None:
@@ -155,7 +155,7 @@ class RunFollower:
         await self._run.decide(request.id, read_decision(args, request, self._run.tool(request.tool)))
 
     async def resume(self) -> None:
-        """Resume the interrupted run in this process.
+        """Resume the abandoned run in this process.
 
         Errors: `Conflict` if it cannot be resumed.
         """

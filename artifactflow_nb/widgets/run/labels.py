@@ -29,7 +29,7 @@ from artifactflow_nb.core.text.format import (
 )
 from artifactflow_nb.core.text.markdown import plain_line
 from artifactflow_nb.sources.manager import SCHEME
-from artifactflow_nb.store.runs import INTERRUPTED, WAITING
+from artifactflow_nb.store.runs import ABANDONED, WAITING
 from artifactflow_nb.tools.artifacts import create_artifact, previewed_name, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.lead import ask_person, call_subagent
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
@@ -87,11 +87,11 @@ def again_label(status: str) -> str:
 
 
 def run_status_label(transcript: RunTranscript) -> str:
-    """Return the status of a run, with a hint if it is interrupted, and the tools of waiting subruns."""
+    """Return the status of a run, with a hint if it is abandoned, and the tools of waiting subruns."""
     status = transcript.status
     label = capitalized(status_label(status))
-    if status == INTERRUPTED:
-        label = translate("Interrupted: its process has ended. run.resume() continues it.")
+    if status == ABANDONED:
+        label = translate("Abandoned: its process has ended. run.resume() continues it.")
     wait = subrun_wait_label(transcript)
     return capitalized(wait) if wait and status == WAITING else " · ".join(filter(None, [label, wait]))
 

@@ -156,7 +156,7 @@ class TranscriptCall:
         id: Id of the call; for a request without a call, the id of the request.
         tool: Name of the tool.
         params: Parameters, as last edited by a person.
-        status: `running`, `waiting`, `ok`, `failed`, `cancelled` or `interrupted`.
+        status: `running`, `waiting`, `ok`, `failed`, `cancelled` or `abandoned`.
         started_at: Time of the start; None for a call that has not started.
         duration_ms: Duration; None until the call has completed.
         error: Error message, or an empty string.
@@ -343,7 +343,7 @@ class TranscriptStep:
         id: Id of the step.
         title: Title of the step.
         status: Status from the plan; a step that was running when its run ended has the run's status: `failed`,
-            `cancelled` or `interrupted`.
+            `cancelled` or `abandoned`.
         result: Result, or the reason why it failed or was skipped.
         n_attempts: Number of attempts.
         jobs: The agents that attempted the step and, after an attempt, the replanner.

@@ -37,7 +37,7 @@ from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, DEFAULT_FLOW
 from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources, unread_sentence
-from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.store.runs import ABANDONED, RUNNING, WAITING
 from artifactflow_nb.widgets.page.elements import button, name_html, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
@@ -153,14 +153,14 @@ class RunRenderer:
     def status_line(self, transcript: RunTranscript, *, with_stop: bool = True, **action_args: Any) -> Node:
         """Build the status of a run, with Stop (if `with_stop`) until the end, and Resume after an interruption."""
         html = self.progress(transcript)
-        if transcript.is_ended or not (with_stop or transcript.status == INTERRUPTED):
+        if transcript.is_ended or not (with_stop or transcript.status == ABANDONED):
             return Node("state", html, "box", "af-meta")
         buttons = button(translate("Stop"), "stop", css="af-stop", name=translate("Stop this run"), **action_args)
         text = None
-        if transcript.status == INTERRUPTED:
-            name = translate("Resume: continue the interrupted run")
+        if transcript.status == ABANDONED:
+            name = translate("Resume: continue the abandoned run")
             buttons = f"{button(translate('Resume'), 'resume', css='af-primary', name=name, **action_args)} {buttons}"
-            text = translate("Interrupted: its process has ended. run.resume() continues it.")
+            text = translate("Abandoned: its process has ended. run.resume() continues it.")
         controls = Node("stop", buttons, "controls", "af-controls")
         return Node("state", html, "box", "af-meta", children=(controls,), text=text)
 
@@ -174,7 +174,7 @@ class RunRenderer:
             outcome = labels.outcome_label(transcript.outcome)
             label = " · ".join(filter(None, [capitalized(status_label(status)), outcome, summary]))
             parts[1:] = [f"<span>{escape(label)}</span>"]
-        elif status != INTERRUPTED and transcript.started_at and self.with_metrics:
+        elif status != ABANDONED and transcript.started_at and self.with_metrics:
             since = transcript.started_at.timestamp() * 1000
             parts.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
             totals = transcript.totals_with_subruns

@@ -9,7 +9,7 @@ from artifactflow_nb.core.language import EnglishText, in_language, translate
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.errors import NotFound
-from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.store.runs import ABANDONED, DELETED, RUNNING, WAITING
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.run import labels
@@ -34,7 +34,7 @@ def _load(run: RunReader, transcript: RunTranscript) -> None:
         transcript.apply(event)
     if (status := run.status()) == DELETED:
         transcript.delete()
-    transcript.set_gone(is_gone=status == INTERRUPTED)
+    transcript.set_gone(is_gone=status == ABANDONED)
     for run_id, subrun in transcript.subruns.items():
         with suppress(NotFound):
             _load(run.subrun(run_id), subrun)

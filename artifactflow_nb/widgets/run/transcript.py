@@ -14,7 +14,7 @@ from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR, StreamEven
 from artifactflow_nb.core.messages import OFFLINE_MODEL
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
 from artifactflow_nb.core.text.shortened import GrowingText
-from artifactflow_nb.store.runs import CANCELLED, DELETED, INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.store.runs import ABANDONED, CANCELLED, DELETED, RUNNING, WAITING
 from artifactflow_nb.widgets.run.parts import (
     StreamingText,
     TranscriptArtifact,
@@ -88,7 +88,7 @@ class RunTranscript:
 
     @property
     def status(self) -> str:
-        """Status as in the store, or `deleted`; `interrupted` if the process of the run has died."""
+        """Status as in the store, or `deleted`; `abandoned` if the process of the run has died."""
         # A run without pending requests continues, even if no event says so yet.
         return RUNNING if self._status == WAITING and not self.pending_requests else self._status
 
@@ -197,9 +197,9 @@ class RunTranscript:
 
     def set_gone(self, *, is_gone: bool) -> bool:
         """Set whether the process of the run has died, which no event reports; return whether the state changed."""
-        # A waiting run needs no process. If the store calls a waiting run interrupted, the run was decided, and its
+        # A waiting run needs no process. If the store calls a waiting run abandoned, the run was decided, and its
         # process died before publishing an event.
-        before, after = (RUNNING, INTERRUPTED) if is_gone else (INTERRUPTED, RUNNING)
+        before, after = (RUNNING, ABANDONED) if is_gone else (ABANDONED, RUNNING)
         if is_gone and self.status == WAITING:
             before, self._is_decided = WAITING, True
         elif self.status != before:
@@ -387,7 +387,7 @@ class RunTranscript:
         settled_status = "running" if request.is_for_call else "ok"
         call.status = settled_status if request.is_settled else "failed"
         call.params = event.data.get("params") or call.params
-        if self._status == INTERRUPTED:
+        if self._status == ABANDONED:
             self._status = RUNNING
 
     def _on_subrun_start(self, event: StreamEvent) -> None:
@@ -456,14 +456,14 @@ class RunTranscript:
     def _end(self, event: StreamEvent, status: str) -> None:
         self._status, self.ended_at = status, event.timestamp
         for call in self._calls.values():
-            if call.status not in {RUNNING, INTERRUPTED, WAITING}:
+            if call.status not in {RUNNING, ABANDONED, WAITING}:
                 continue
             call.status = "cancelled" if status == "cancelled" else "failed"
             subrun = self.subruns.get(call.subrun_id)
             if subrun is not None and not subrun.is_ended:
                 subrun.end_with_parent(event)
         for plan in self.plans:
-            for unfinished in (RUNNING, INTERRUPTED):
+            for unfinished in (RUNNING, ABANDONED):
                 plan.settle(unfinished, "cancelled" if status == "cancelled" else "failed", event.timestamp)
 
 

@@ -4,7 +4,7 @@ from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.language import EnglishText, status_label, translate
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.engine.run_client import RunReader
-from artifactflow_nb.store.runs import INTERRUPTED
+from artifactflow_nb.store.runs import ABANDONED
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.view import PageAction, PanelState, Screen, View
@@ -85,7 +85,7 @@ class RunView(View):
         await self._run.cancel()
 
     async def act_resume(self, _act: PageAction) -> None:
-        """Resume the interrupted run."""
+        """Resume the abandoned run."""
         await self._follower.resume()
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ def panel_state(run_id: str, transcript: RunTranscript) -> PanelState:
 
 def announcement(transcript: RunTranscript) -> str:
     """Announce, for screen readers, the end of a run, a pending request, or the running step of a plan."""
-    if transcript.is_ended or transcript.status == INTERRUPTED:
+    if transcript.is_ended or transcript.status == ABANDONED:
         return translate("Run {status}.", status=status_label(transcript.status))
     if requests := transcript.pending_requests:
         latest = requests[-1]

@@ -391,25 +391,27 @@ def test_characters_and_lines_are_counted_as_in_python(text: str) -> None:
 # --- runs without a process -----------------------------------------------------------------------------------------
 
 
-def test_run_without_a_process_is_interrupted(open_workbench: OpenWorkbench) -> None:
-    """A running run of a closed engine is shown as interrupted, and so is its message."""
+def test_run_without_a_process_is_abandoned(open_workbench: OpenWorkbench) -> None:
+    """A running run of a closed engine is shown as abandoned, and so is its message."""
     wb = open_workbench(model=ScriptedModel(["Slowly. " * 100], delay_s=0.02))
     run = wb.ask("Tell.")
     assert wb.runs_df(run)["status"].tolist() == wb.messages_df(run)["status"].tolist() == ["running"]
     wb.close()
     with open_workbench(model=ScriptedModel(["Done."])) as later:
-        assert later.runs_df()["status"].tolist() == later.messages_df()["status"].tolist() == ["interrupted"]
-        assert later.query("SELECT status FROM runs")["status"].tolist() == ["interrupted"]
-        assert len(later.runs_df(status="interrupted")) == 1
+        assert later.runs_df()["status"].tolist() == later.messages_df()["status"].tolist() == ["abandoned"]
+        assert later.query("SELECT status FROM runs")["status"].tolist() == ["abandoned"]
+        assert len(later.runs_df(status="abandoned")) == 1
         assert len(later.runs_df(status="running")) == 0
+        with pytest.warns(DeprecationWarning, match="'interrupted' is called 'abandoned' now"):
+            assert len(later.runs_df(status="interrupted")) == 1
         again = later.run(run.run_id)
-        assert again.status == "interrupted"
+        assert again.status == "abandoned"
         assert [unfinished.run_id for unfinished in later.runs(unfinished=True)] == [run.run_id]
         assert again.resume().wait().response == "Done."
         assert later.runs_df()["status"].tolist() == later.messages_df()["status"].tolist() == ["completed"]
 
 
-def test_run_that_ends_during_the_read_is_not_interrupted(open_workbench: OpenWorkbench) -> None:
+def test_run_that_ends_during_the_read_is_not_abandoned(open_workbench: OpenWorkbench) -> None:
     """The run releases its lock after its row was read as running."""
     with open_workbench(model=ScriptedModel(["Slowly. " * 100], delay_s=0.02)) as wb:
         run = wb.ask("Tell.")

@@ -37,7 +37,7 @@ wb = af.Workbench(model=af.ScriptedModel(["I ponder." + call]), data_dir=sys.arg
 wb.tool(ponder)
 print(wb.ask("What then?").wait().run_id)
 """
-HINT = "Interrupted: its process has ended. run.resume() continues it."
+HINT = "Abandoned: its process has ended. run.resume() continues it."
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_view_shows_interruption_and_follows_resumed_run(wb: af.Workbench, name:
     assert HINT in page.text
     assert "data-since" not in "".join(page.html.values())
     for media_type, shown in page.view.saved_output().items():
-        assert ("Interrupted" if name == "tree" else HINT) in shown, media_type
+        assert ("Abandoned" if name == "tree" else HINT) in shown, media_type
     assert "Running" not in page.text
     run.resume()
     page.until(lambda: "Completed" in page.text)
@@ -101,14 +101,14 @@ def test_resume_button_resumes_run(wb: af.Workbench, name: str) -> None:
     page = ShownView(wb._thread, views(wb)[name])
     if name == "tree":
         page.do("read", {"message": run.message_id})
-    error_text = page.press("Resume: continue the interrupted run")
+    error_text = page.press("Resume: continue the abandoned run")
     assert not error_text["failed"], error_text
-    assert "Resume: continue the interrupted run" not in page.buttons
+    assert "Resume: continue the abandoned run" not in page.buttons
     page.until(lambda: "It is over." in page.text and "Completed" in page.text)
     assert page.do("resume", {"message": run.message_id})["failed"]
 
 
-def test_interrupted_run_can_be_cancelled(wb: af.Workbench) -> None:
+def test_abandoned_run_can_be_cancelled(wb: af.Workbench) -> None:
     """The Stop button next to Resume cancels the run."""
     (run,) = wb.runs(unfinished=True)
     page = ShownView(wb._thread, views(wb)["view"])
@@ -118,7 +118,7 @@ def test_interrupted_run_can_be_cancelled(wb: af.Workbench) -> None:
 
 
 def test_polling_detects_dead_process(tmp_path: Path) -> None:
-    """A run that another process drives turns from running to interrupted when that process is killed."""
+    """A run that another process drives turns from running to abandoned when that process is killed."""
     folder = tmp_path / "data"
     with subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE) as driving:
         assert driving.stdout
