@@ -34,8 +34,8 @@ class WritingTask:
         name: The name of the text.
         wish: The person's request for the text.
         basis: The texts on which the text is based; their sources are read again.
-        by_hand: How the person does the work by hand; the reply if the prompt and the wish ask no question.
-        change_by_hand: How the person carries out a wish that asks no question.
+        by_hand: Advice for work by hand, which is the reply if the prompt and the wish ask no question.
+        change_by_hand: Advice for a wish that asks no question.
     """
 
     prompt: str = ""
@@ -52,13 +52,13 @@ class ModelContext:
 
     Attributes:
         instruction: The agent's task: the question, or the instruction of another agent.
-        earlier_question: The previous question of the conversation; empty if there is none.
+        earlier_question: The previous question of the conversation, or an empty string.
         calls: The job's tool calls so far with their results, in order.
-        plan: The plan that the agent created, or that its job executes.
+        plan: The plan that the agent created, or that the job executes.
         choices: The decisions that a replanner can take.
-        task: The text that the job writes or changes; None for another job.
+        task: The text that the job writes or changes, or None for other jobs.
         next_calls: The calls that an agent without a language model makes now.
-        next_message: Its reply if there are no calls.
+        next_message: The reply of such an agent if there are no calls.
     """
 
     question: str
@@ -88,7 +88,7 @@ class ModelRequest:
         extra_body: Further fields of the request, such as `reasoning_effort`.
         max_retries: Number of retries after temporary failures.
         retry_delay_s: Seconds before the first retry; each further delay is twice as long.
-        stable_chars: Characters at the start of the system message that later prompts of the agent repeat; or 0.
+        stable_chars: Number of characters at the start of the system message that later prompts of the agent repeat.
         context: The values behind the prompt. Not a part of the request: never sent, stored, recorded or compared.
     """
 
@@ -112,7 +112,7 @@ class ModelDelta:
     Attributes:
         text: The text; for a native call, part of the JSON of its arguments.
         kind: `answer`, `reasoning` or `call` (a native call).
-        tool: Name of the called tool, as far as it has arrived; empty for other kinds.
+        tool: Name of the called tool, as far as the name has arrived; empty for other kinds.
     """
 
     text: str
@@ -122,7 +122,7 @@ class ModelDelta:
 
 @dataclass(frozen=True, slots=True)
 class RetryNotice:
-    """Notice that an attempt failed and another follows. Consumers discard the text of the failed attempt.
+    """Notice that an attempt failed and another attempt follows. Consumers discard the text of the failed attempt.
 
     Attributes:
         attempt: Number of the failed attempt, from 1.
@@ -136,7 +136,7 @@ class RetryNotice:
 
 @dataclass(frozen=True, slots=True)
 class AttemptStart:
-    """The start of an attempt: imports and waits before it do not count as time of the model."""
+    """The start of an attempt: imports and waits before the start do not count as time of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +146,14 @@ class ModelReply:
     Attributes:
         content: The answer text, including tool calls of the text protocol.
         calls: The native calls, in order. A call with unreadable arguments has `error` set.
-        reasoning: The reasoning text; empty if there is none.
+        reasoning: The reasoning text, or an empty string.
         usage: Number of tokens.
         finish_reason: The endpoint's reason for the end of the reply: `stop`, `length`, ...
-        model: The model that answered, as the endpoint names it.
-        ttft_ms: Milliseconds from the request to the first delta; None if there was none.
+        model: The endpoint's name of the model that answered.
+        ttft_ms: Milliseconds from the request to the first delta, or None.
         attempts: Number of attempts, the successful one included.
-        notice: What the person should know about the call, in a sentence.
-        provider_fields: Fields that the model expects to get back with this reply, as JSON; None without any.
+        notice: A sentence for the person about the call, or an empty string.
+        provider_fields: Fields that the model expects to get back with this reply, as JSON, or None.
     """
 
     content: str
@@ -188,13 +188,13 @@ class Model(Protocol):
 
     @property
     def default_model(self) -> str:
-        """Name of the model for requests that name none."""
+        """Name of the model for requests without a model name."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Run one turn and yield its events."""
+        """Run one turn and yield the events."""
 
     async def list_models(self) -> list[str]:
-        """Return the names of the available models; `ModelError` if the endpoint does not list them."""
+        """Return the names of the available models; `ModelError` if the endpoint does not list models."""
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -218,22 +218,22 @@ class WindowedModel(Protocol):
     """A model whose context window, the maximum length of a prompt, can be queried."""
 
     async def context_tokens(self, name: str) -> int | None:
-        """Return the context window of the model of this name, in tokens; None if it is unknown."""
+        """Return the context window of the model of this name, in tokens, or None if unknown."""
 
 
 @runtime_checkable
 class TemperatureModel(Protocol):
-    """A model that knows which of its models take a temperature."""
+    """A model that knows which models at its endpoint take a temperature."""
 
     def takes_temperature(self, name: str) -> bool | None:
-        """Return whether the model of this name takes a temperature; None if that is unknown."""
+        """Return whether the model of this name takes a temperature, or None if unknown."""
 
 
 _MODEL_MEMBERS = ("provider", "tool_protocols", "default_model", "stream", "list_models", "aclose")
 
 
 def check_model(name: str, model: object) -> None:
-    """Raise `UsageError` with the missing members if an object is not a `Model`; `name` is that of the argument."""
+    """Raise `UsageError` with the missing members if an object is not a `Model`; `name` is the name of the argument."""
     if missing := [member for member in _MODEL_MEMBERS if not hasattr(model, member)]:
         raise UsageError(
             f"{name} is {brief(model)}, which is not a model: it has no {', '.join(missing)}. Pass the name of a model "

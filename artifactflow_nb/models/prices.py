@@ -1,7 +1,7 @@
-"""Prices of models: those that a person has set, then the published ones of genai-prices.
+"""Prices of models: prices that a person has set, then the published prices of genai-prices.
 
 The list is in that package (MIT), dated, and is read without a network. It is loaded when the first price is asked for,
-since that takes 0.3 s. An endpoint whose address the list does not know, such as one on this machine, has no prices.
+since loading takes 0.3 s. An endpoint whose address the list does not know, such as one on this machine, has no prices.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from artifactflow_nb.core.messages import Usage
 
 
 class ListedPrice(Price):
-    """A published price, with its tiers; `input`, `output` and `cache_read` are those of short prompts."""
+    """A published price, with its tiers; `input`, `output` and `cache_read` are the prices of short prompts."""
 
     model: str
     endpoint: str
@@ -26,7 +26,7 @@ class ListedPrice(Price):
 
 
 class PriceTable(Mapping[str, Price]):
-    """Prices by model name; iterating lists those that a person has set.
+    """Prices by model name; iteration yields the names with a price that a person has set.
 
     Args:
         own: The prices that a person has set.
@@ -70,10 +70,10 @@ def _base(price: Any) -> float | None:
 
 
 def _calculate(name: str, endpoint: str, usage: Usage) -> Any:
-    """Return the calculation of genai-prices; None for a model or an endpoint that it does not list."""
+    """Return the calculation of genai-prices, or None for an unlisted model or endpoint."""
     try:
         genai_prices: Any = import_module("genai_prices")
-    except ImportError:  # an installation without what the package requires
+    except ImportError:  # an installation may lack the requirements of the package
         return None
     cached = min(usage.cache_read_tokens or 0, usage.input_tokens)
     counts = genai_prices.Usage(

@@ -63,11 +63,11 @@ class ScriptedModel(LocalModel):
 
 
 def _reply(request: ModelRequest, turn: str | ToolCall | Sequence[str | ToolCall]) -> ModelReply:
-    parts = [turn] if isinstance(turn, str | ToolCall) else turn
+    items = [turn] if isinstance(turn, str | ToolCall) else turn
     is_native = request.tool_protocol == "native"
-    calls = tuple(part for part in parts if isinstance(part, ToolCall)) if is_native else ()
+    calls = tuple(item for item in items if isinstance(item, ToolCall)) if is_native else ()
     text = "".join(
-        part if isinstance(part, str) else "" if is_native else format_call(part.name, part.params) for part in parts
+        item if isinstance(item, str) else "" if is_native else format_call(item.name, item.params) for item in items
     )
     # Not marked as estimated: four characters a token are the definition of this model's usage.
     usage = replace(estimate_usage(request, text, calls), estimated=False)
@@ -75,7 +75,7 @@ def _reply(request: ModelRequest, turn: str | ToolCall | Sequence[str | ToolCall
 
 
 def script_from_turns(turns: Iterable[ScriptedTurn]) -> Script:
-    """Return a script that replies with the turns in order, and with an error when none is left."""
+    """Return a script that replies with the turns in order, and with an error when no turn is left."""
     remaining = iter(turns)
 
     def next_turn(_request: ModelRequest) -> ScriptedTurn:

@@ -1,4 +1,4 @@
-"""Documents as the ranking sees them: passages, sentences in their surroundings, and the worth of a sentence.
+"""Documents in the form that the ranking reads: passages, sentences in their surroundings, and the worth of a sentence.
 
 A definition or a statement of what happens is a better quote than a cross reference, a line of history or a part of an
 argument, because readers see a quote without the text around it.
@@ -62,11 +62,11 @@ _ELSEWHERE_WORTH, _HISTORY_WORTH, _QUESTION_WORTH, _POINTER_WORTH, _CONDITION_WO
 
 
 def worth(sentence: str, label: str, question: str) -> float:
-    """Return the worth of a sentence as a quote, 1 for an ordinary one.
+    """Return the worth of a sentence as a quote; an ordinary sentence has 1.
 
     Args:
         sentence: The sentence.
-        label: The words before it in its paragraph, such as `Changed in version 3.1:`.
+        label: The words before the sentence in its paragraph, such as `Changed in version 3.1:`.
         question: The question.
     """
     factor = 1.0
@@ -89,7 +89,7 @@ def asks_for_definition(question: str) -> bool:
 
 
 def has_figure(question: str, sentence: str) -> bool:
-    """Return whether a sentence has a figure, or the question asks for none."""
+    """Return whether a sentence has a figure, or the question asks for no figure."""
     return not _ASKS_FOR_A_FIGURE_FIRST.match(question) or _FIGURE.search(sentence) is not None
 
 
@@ -108,11 +108,11 @@ class PlacedSentence:
 
     Attributes:
         sentence: The sentence.
-        terms: Its own terms.
-        paragraph: The terms of its paragraph or list item.
-        heading: The terms of the headings above it.
-        passage: The index of its passage in the document.
-        is_aside: Whether its paragraph only refers to another place.
+        terms: The terms of the sentence.
+        paragraph: The terms of the paragraph or list item.
+        heading: The terms of the headings above the sentence.
+        passage: The index of the sentence's passage in the document.
+        is_aside: Whether the paragraph only refers to another place.
     """
 
     sentence: Sentence
@@ -129,11 +129,11 @@ class ParsedDocument:
 
     Attributes:
         source: The document.
-        anchor: The terms of its anchor.
-        title: The terms of its own title.
-        passages: Its passages.
+        anchor: The terms of the anchor.
+        title: The terms of the document's own title.
+        passages: The passages.
         words: The terms of each passage.
-        sentences: Its quotable sentences.
+        sentences: The quotable sentences.
         asides: The starts of the paragraphs that only refer to another place.
     """
 
@@ -147,23 +147,23 @@ class ParsedDocument:
 
     @cached_property
     def placed_sentences(self) -> tuple[PlacedSentence, ...]:
-        """The sentences of the document in their surroundings; computed on demand, because most are never quoted."""
+        """The sentences of the document in their surroundings; computed on demand: most documents are not quoted."""
         terms = [tuple(split_terms(sentence.quote)) for sentence in self.sentences]
         paragraphs: dict[int, set[str]] = {}
         for sentence, own in zip(self.sentences, terms, strict=True):
             paragraphs.setdefault(sentence.block, set()).update(own)
-        place = 0
+        index = 0
         placed: list[PlacedSentence] = []
         for sentence, own in zip(self.sentences, terms, strict=True):
-            while place + 1 < len(self.passages) and self.passages[place + 1].start <= sentence.start:
-                place += 1
+            while index + 1 < len(self.passages) and self.passages[index + 1].start <= sentence.start:
+                index += 1
             placed.append(
                 PlacedSentence(
                     sentence=sentence,
                     terms=own,
                     paragraph=frozenset(paragraphs[sentence.block]),
-                    heading=frozenset(self.words[place].heading),
-                    passage=place,
+                    heading=frozenset(self.words[index].heading),
+                    passage=index,
                     is_aside=sentence.block in self.asides,
                 )
             )
@@ -185,7 +185,7 @@ def parse_document(source: SourceDocument) -> ParsedDocument:
         for passage in passages
     )
     sentences = tuple(sentences_in_blocks(source.text, blocks))
-    opening: TextBlock | None = None  # a line such as "See also:"; text indented or listed below it is an aside
+    opening: TextBlock | None = None  # a line such as "See also:"; text indented or listed below the line is an aside
     asides: set[int] = set()
     for block in blocks:
         if opening is not None:

@@ -101,7 +101,7 @@ def write_text(turn: Turn, task: WritingTask) -> Reply:
     question = " ".join(part.strip() for part in _QUESTION.findall(without_addresses(prompt)))
     if not question:
         return Reply(task.by_hand)
-    # A report that is written again is based on the sources that were read for it.
+    # A rewritten text is based on the sources of the earlier text.
     addresses = find_addresses(prompt) or [source.address for text in task.basis for source in read_sources(text)]
     lines = [state_question(question), *(["Sources:"] if addresses else []), *(f"- {entry}" for entry in addresses)]
     tools = turn.tools.intersection(LOOKUP_TOOLS[1:] if addresses else LOOKUP_TOOLS)
@@ -111,10 +111,10 @@ def write_text(turn: Turn, task: WritingTask) -> Reply:
         return reply
     remarks = [phrases["problem"].format(problem=problem) for problem in find_failures(reply.text)]
     remarks += [task.change_by_hand] if task.wish and not _QUESTION.search(task.wish) else []
-    parts = [f"*{remark}*" for remark in remarks]
+    notes = [f"*{remark}*" for remark in remarks]
     if not (quotes := find_quotes(lookup)):
-        return Reply("\n\n".join([f"*{phrases['no_quotes']}*", *parts]))
+        return Reply("\n\n".join([f"*{phrases['no_quotes']}*", *notes]))
     *paragraphs, heading, sources = quotes_with_sources(
         [Section("", tuple(quotes))], f"**{phrases['sources']}** ({phrases['quoted']})"
     )
-    return Reply("\n\n".join([*paragraphs, *parts, heading, sources]))
+    return Reply("\n\n".join([*paragraphs, *notes, heading, sources]))

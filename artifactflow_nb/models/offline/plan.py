@@ -1,7 +1,7 @@
 """Plans by fixed rules: the planning agent, the executor, the replanner and the summarizer.
 
-The plan for a question has a step for each part of it, which searches and reads, and a step for the report. Each step
-names the tools that it needs.
+The plan for a question has a step for each part of the question, which searches and reads, and a step for the report.
+Each step names the needed tools.
 
 The executor acts by the step's tools and words::
 
@@ -60,7 +60,7 @@ _MAX_PARTS = 6
 
 
 def make_plan(turn: Turn) -> Reply:
-    """Create a plan; after its execution, answer from its steps."""
+    """Create a plan; after its execution, answer from the steps."""
     phrases, created = phrases_for(turn.question), turn.calls_of("plan_create")
     if not created:
         parts = plan_parts(turn.question)
@@ -93,8 +93,8 @@ def plan_parts(question: str) -> list[str]:
 
 def _sections(plan: Plan) -> list[Section]:
     """Return a section for each step that has quoted sources."""
-    quotes = [(step, _quotes(step)) for step in plan.steps]
-    return [Section(section_heading(step.title), found) for step, found in quotes if found]
+    quoted = [(step, _quotes(step)) for step in plan.steps]
+    return [Section(section_heading(step.title), quotes) for step, quotes in quoted if quotes]
 
 
 def _quotes(step: PlanStep) -> tuple[SourceQuotes, ...]:
@@ -145,7 +145,7 @@ def execute_step(turn: Turn, plan: Plan, step: PlanStep) -> Reply:
 
 
 def _fail(turn: Turn, reason: str) -> Reply:
-    """Report a failure, as plain text if no tool may be called; after a denial, note that it is final."""
+    """Report a failure, as plain text if no tool may be called; after a denial, note that the denial is final."""
     if any(entry.failed_by("PermissionDenied", "Instructed") for entry in turn.calls):
         reason = f"{reason}\n{phrases_for(turn.context.question)['denied']}"
     can_report = "report_failure" in turn.tools
@@ -216,7 +216,7 @@ def decide(turn: Turn, progress: PlanProgress) -> Reply:
 def _decision(progress: PlanProgress, choices: Sequence[str]) -> tuple[str, str]:
     """Return the decision, and the name of the phrase for its reason.
 
-    A step is not retried if the sources have no answer or a person denied a call, since it would fail again.
+    A step is not retried if the sources have no answer or a person denied a call, since the step would fail again.
     """
     last, pending = progress.last_step, progress.plan.steps_with_status("pending")
     has_failed = last is not None and last.status == "failed"
@@ -233,10 +233,10 @@ def _decision(progress: PlanProgress, choices: Sequence[str]) -> tuple[str, str]
 def summarize(plan: Plan) -> Reply:
     """Summarize the finished steps: quote sources verbatim, and list other results one per line."""
     outcomes = {"completed": "was completed", "failed": "failed", "skipped": "was skipped"}
-    parts = []
+    paragraphs = []
     for number, step in enumerate(plan.steps, 1):
         if step.result and step.status in outcomes:
             hits = "\n".join(f"- {hit.title} ({hit.address})" for hit in read_hits(step.result))
             gist = write_quotes(_quotes(step)) or hits or _first_line(step.result)
-            parts.append(f"Step {number} ({step.title}) {outcomes[step.status]}:\n{gist}")
-    return Reply("\n\n".join(parts) or "No step has a result.")
+            paragraphs.append(f"Step {number} ({step.title}) {outcomes[step.status]}:\n{gist}")
+    return Reply("\n\n".join(paragraphs) or "No step has a result.")

@@ -43,7 +43,7 @@ _BOUNDARY = re.compile(
 _MIN_FOR_A_PART = 2  # sentences
 
 Answer = Callable[[Query, str, int], list[SourceQuotes]]
-"""Quotes the sources for a parsed question and its text, with at most this number of sentences."""
+"""Function that quotes the sources for a parsed question and its text, with a maximum number of sentences."""
 
 
 def split_question(question: str) -> list[str]:
@@ -54,19 +54,19 @@ def split_question(question: str) -> list[str]:
 
 def quotes_for_parts(question: str, earlier_question: str, max_sentences: int, answer: Answer) -> list[SourceQuotes]:
     """Quote the sources for each part of a question, the best source of each part first."""
-    parts, previous, found = split_question(question), earlier_question, list[list[SourceQuotes]]()
+    parts, previous, answers = split_question(question), earlier_question, list[list[SourceQuotes]]()
     limit = max(_MIN_FOR_A_PART, max_sentences // len(parts))
     for part in parts:
         query = parse_query(part, previous if len(parts) == 1 or is_follow_up(part) else "")
-        found.append(answer(query, part, limit))
+        answers.append(answer(query, part, limit))
         previous = part
-    if len(parts) > 1 and not any(found):
+    if len(parts) > 1 and not any(answers):
         return answer(parse_query(question, earlier_question), question, max_sentences)
     quotes: dict[str, SourceQuotes] = {}
-    for entry in (entry for place in zip_longest(*found) for entry in place if entry is not None):
-        known = {sentence for other in quotes.values() for sentence in other.sentences}
+    for entry in (entry for rank in zip_longest(*answers) for entry in rank if entry is not None):
+        quoted = {sentence for other in quotes.values() for sentence in other.sentences}
         earlier = quotes[entry.address].sentences if entry.address in quotes else ()
-        new = tuple(sentence for sentence in entry.sentences if sentence not in known)
+        new = tuple(sentence for sentence in entry.sentences if sentence not in quoted)
         if earlier or new:
             quotes[entry.address] = replace(entry, sentences=(*earlier, *new))
     return list(quotes.values())

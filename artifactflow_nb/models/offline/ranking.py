@@ -2,12 +2,12 @@
 
 The score of a document depends on its two best passages, its title, and the share of the question that one sentence and
 the whole document cover, where rare words have the largest weights. The weights were fitted on the questions of the
-tests and rounded. The score of a sentence depends on the words of the question in it, in its paragraph, heading and
-passage, on words that often occur with them in these documents, and on its worth as a quote.
+tests and rounded. The score of a sentence depends on the words of the question in the sentence, its paragraph, heading
+and passage, on words that often occur with those words in these documents, and on the worth of the sentence as a quote.
 
 Two rules were measured and left out. Of 357 questions in a reader's own words the first sentence has the fact for
-119, and any sentence for 202. With more weight for the words of the sentence before, it is 118 and 201; with weights
-for words that are rare within the document, 120 and 199. A sentence about the opposite still comes first: "was
+119, and any sentence for 202. With more weight for the words of the previous sentence the numbers are 118 and 201, with
+weights for words that are rare within the document, 120 and 199. A sentence about the opposite still comes first: "was
 false", where the question has "returns true".
 """
 
@@ -35,26 +35,26 @@ MAX_SENTENCES = 6
 # --- documents -------------------------------------------------------------------------------------------------------
 
 _MAX_SOURCES = 4
-_SOURCE_SHARE = 0.6  # a further source must reach this share of the best one's score
+_SOURCE_SHARE = 0.6  # a further source must reach this share of the best source's score
 
-# The score of a document: its best and second passage, a title that says nothing else, and the share of the question in
-# one sentence with its headings and in all of it. A question is rarely answered where its words lie far apart.
+# The score of a document: its best and second passage, a title without other words, and the share of the question in
+# one sentence with its headings and in the document. A question is rarely answered where its words lie far apart.
 _BEST, _SECOND, _EXACT, _TOGETHER, _ANYWHERE = 2.5, 1.35, 0.75, 1.4, 1.3
 
-# The evidence that it answers at all, after a logistic regression: the share of the question in its best passage, less
+# The evidence that a document answers, by logistic regression: the share of the question in its best passage, less
 # a part of the share that occurs in no source, and the strength of that passage. Fitted on questions that the sources
 # of six folders do and do not answer, and on questions about one folder that were put to another.
 _UNKNOWN, _STRENGTH = -0.24, 0.28
 # The least evidence grows with the logarithm of the number of passages, because among many passages some share words
 # with a question by chance. A quote without the figure that the question asks for needs more evidence.
 _MIN_EVIDENCE, _EVIDENCE_PER_SIZE, _EVIDENCE_WITHOUT_FIGURE = 0.43, 0.034, 1.0
-_MANY_PASSAGES = 60  # in fewer, every second word is rare
+_MANY_PASSAGES = 60  # among fewer passages, every second word is rare
 _CERTAIN_EVIDENCE = 0.68  # for a second source, and for Chinese pairs, which match by chance even in a small folder
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedDocument:
-    """A document with its score and the evidence that it answers the question."""
+    """A document with its score and the evidence that the document answers the question."""
 
     document: ParsedDocument
     score: float
@@ -69,7 +69,7 @@ def best_quotes(
     *,
     max_sentences: int = MAX_SENTENCES,
 ) -> list[SourceQuotes]:
-    """Quote the best sentences of the best documents, best first; empty if they do not answer the question.
+    """Quote the best sentences of the best documents, best first, or an empty list without an answer.
 
     Args:
         query: The question.
@@ -101,9 +101,9 @@ def best_quotes(
 
 
 def missing_words(query: Query, counts: WordCounts | None, quotes: Sequence[SourceQuotes]) -> tuple[str, ...]:
-    """Return the words of a question that identify its answer and that no quote has, as they are written.
+    """Return the words of a question that identify the answer and that no quote has, as the question spells the words.
 
-    They are names, the rarest words of the sources, and beside a known name the words that no source has.
+    The words are names, the rarest words of the sources, and beside a known name the words that no source has.
     """
     if counts is None or not quotes:
         return ()
@@ -117,7 +117,7 @@ def missing_words(query: Query, counts: WordCounts | None, quotes: Sequence[Sour
 
 
 def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
-    """Return the document with its score and the evidence that it answers the question."""
+    """Return the document with its score and the evidence that the document answers the question."""
     ranks = sorted(map(scorer.rank, document.words), reverse=True)
     strength = (_BEST * ranks[0] + _SECOND * sum(ranks[1:2])) / scorer.total_weight
     exact = max(scorer.precision(document.anchor), scorer.precision(document.title))
@@ -131,14 +131,14 @@ def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
 
 # --- sentences -------------------------------------------------------------------------------------------------------
 
-# At most this number of sentences of the first source: the second one often has the fact that the first one lacks.
+# At most this number of sentences of the first source: the second source often has a fact that the first lacks.
 _FIRST_QUOTES = 4
-_SHARE = 0.5  # of the best sentence's score
-_FEW_QUOTES, _FAIR_SHARE = 3, 0.3  # if the first source gives fewer, this share of the best score is enough
+_SHARE = 0.5  # minimum share of the best sentence's score
+_FEW_QUOTES, _FAIR_SHARE = 3, 0.3  # if the first source gives fewer quotes, this share of the best score is enough
 _HEADING, _REPEATED, _NEAR, _RELATED, _PHRASE = 0.4, 0.7, 0.2, 0.6, 0.25
 _PASSAGE, _ASIDE = 0.35, 0.25
-_UNRELATED = 0.6  # without a word of the question
-_NEW = 0.4  # for words of the question that the chosen sentences do not contain
+_UNRELATED = 0.6  # factor for a sentence without a word of the question
+_NEW = 0.4  # weight of words of the question that the chosen sentences do not contain
 _MIN_TOGETHER, _MIN_TOGETHER_SHARE = 3, 0.3  # how often, and how exclusively, related words occur together
 _MIN_LETTERS = 3
 _SHORT_WORDS, _USUAL_SENTENCE_WORDS = 12, 25
@@ -146,12 +146,12 @@ _SHORT_WORDS, _USUAL_SENTENCE_WORDS = 12, 25
 
 @dataclass(frozen=True, slots=True)
 class RatedSentence:
-    """A sentence with its score among all quotable ones.
+    """A quotable sentence with its score.
 
     Attributes:
         sentence: The sentence.
         score: The score; higher is better.
-        terms: Its terms.
+        terms: The terms of the sentence.
     """
 
     sentence: Sentence
@@ -160,14 +160,14 @@ class RatedSentence:
 
 
 def _quote(scorer: Scorer, documents: Sequence[ParsedDocument], question: str, room: int) -> list[SourceQuotes]:
-    """Return sentences of each document, the best first, the others in reading order; the first one gives most."""
+    """Return sentences of each document, the best first, the others in reading order; the first document gives most."""
     related = related_words(scorer, documents)
     quotes: list[SourceQuotes] = []
     best = 0.0
     for document in documents:
         rated = _rate(scorer, document, question, related)
         best = best or rated[0].score
-        # Beside a known name the words of the answer may all be others than those of the question.
+        # An answer about a known name may have no other word of the question.
         share = _FAIR_SHARE if scorer.known_names else _SHARE
         chosen = _choose(scorer, rated, room if quotes else min(_FIRST_QUOTES, room), share * best)
         if not quotes and len(chosen) < min(_FEW_QUOTES, room):
@@ -182,16 +182,16 @@ def _quote(scorer: Scorer, documents: Sequence[ParsedDocument], question: str, r
 def related_words(scorer: Scorer, documents: Iterable[ParsedDocument]) -> dict[str, float]:
     """Return words that often share a sentence with a word of the question, with their weights.
 
-    For example, `frost` is related to `winter` in texts about either; no dictionary is used.
+    For example, `frost` is related to `winter` in texts about frost in winter; no dictionary is used.
     """
     single: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
-    wanted = [term for term, share in scorer.query.terms.items() if share >= 1]
+    asked = [term for term, share in scorer.query.terms.items() if share >= 1]
     for document in documents:
         for placed in document.placed_sentences:
             terms = {term for term in placed.terms if len(term) >= _MIN_LETTERS} - STOP_WORDS
             single.update(terms)
-            pairs.update((term, other) for term in wanted if term in terms for other in terms if other != term)
+            pairs.update((term, other) for term in asked if term in terms for other in terms if other != term)
     related: dict[str, float] = {}
     for (term, other), n in pairs.items():
         share = 2 * n / (single[term] + single[other])
@@ -210,7 +210,7 @@ def _rate(scorer: Scorer, document: ParsedDocument, question: str, related: Mapp
         sentence = placed.sentence
         own = set(placed.terms)
         near = placed.paragraph - own - placed.heading
-        # The words of its heading hardly tell which sentence answers, except where it is to say what they mean.
+        # Words of the heading hardly tell which sentence answers, unless the question asks for a definition.
         repeated = frozenset() if is_definition_wanted else own & placed.heading
         score = (
             scorer.matched_weight(own - repeated)
@@ -232,7 +232,7 @@ def _rate(scorer: Scorer, document: ParsedDocument, question: str, related: Mapp
 def _choose(scorer: Scorer, rated: Sequence[RatedSentence], limit: int, min_score: float) -> list[Sentence]:
     """Choose at most `limit` of the best sentences, the best first and the others in reading order.
 
-    A sentence that repeats the words of others gets a lower score.
+    A sentence that repeats the words of chosen sentences gets a lower score.
     """
     chosen: list[Sentence] = []
     covered: set[str] = set()

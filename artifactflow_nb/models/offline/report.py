@@ -7,7 +7,7 @@ from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.models.offline.phrases import PHRASES, phrases_for, plan_steps
 from artifactflow_nb.sources.citations import SourceQuotes
 
-_ANSWER_SOURCES = 3  # sources per question in an answer; a report quotes all of them
+_ANSWER_SOURCES = 3  # sources per question in an answer; a report quotes all sources
 _TITLE_COLUMNS = 100
 
 
@@ -22,7 +22,7 @@ class Findings:
         was_read: Whether a search or a reading succeeded.
         problems: Failed searches and readings.
         missing: Words of the question that no quote has.
-        report_error: The error that prevented the report; None if it was written or not attempted.
+        report_error: The error that prevented the report; None if the report was written or not attempted.
     """
 
     question: str
@@ -36,7 +36,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a report: a question with its quotes, or with the reason why there are none."""
+    """A part of a report: a question with its quotes, or with the reason why there are no quotes."""
 
     heading: str
     quotes: tuple[SourceQuotes, ...]
@@ -61,7 +61,7 @@ def checklist(question: str, n_done: int) -> str:
 
 
 def section_heading(title: str) -> str:
-    """Return the heading for a step of a plan: the question in its title."""
+    """Return the heading for a step of a plan: the question in the title of the step."""
     for phrases in PHRASES.values():
         title = title.removeprefix(phrases["find_out"].format(question=""))
     return title
@@ -84,24 +84,24 @@ def plan_report(question: str, sections: Sequence[Section], problems: Sequence[s
 def research_answer(findings: Findings) -> str:
     """Write the answer of research: the best sentences with their sources, and what failed."""
     phrases = phrases_for(findings.question)
-    parts = _absence(findings)
+    paragraphs = _absence(findings)
     if findings.quotes:
-        parts = quotes_with_sources([_shorten(Section("", findings.quotes))], f"**{phrases['sources']}**")
+        paragraphs = quotes_with_sources([_shorten(Section("", findings.quotes))], f"**{phrases['sources']}**")
     if findings.report_error is not None:
-        parts.append(phrases["report_failed"].format(error=findings.report_error))
-    return "\n\n".join([*parts, *_problems(findings), phrases["offline"]])
+        paragraphs.append(phrases["report_failed"].format(error=findings.report_error))
+    return "\n\n".join([*paragraphs, *_problems(findings), phrases["offline"]])
 
 
 def plan_answer(question: str, sections: Sequence[Section], undone: Sequence[str], report_id: str | None) -> str:
     """Write the answer of a plan: the best sentences with their sources, the steps not done, and the report's id."""
     phrases = phrases_for(question)
-    parts = [phrases["undone"].format(step=step) for step in undone]
+    paragraphs = [phrases["undone"].format(step=step) for step in undone]
     if sections:
         shown = list(map(_shorten, sections))
-        parts = [*quotes_with_sources(shown, f"**{phrases['sources']}**"), *parts]
+        paragraphs = [*quotes_with_sources(shown, f"**{phrases['sources']}**"), *paragraphs]
     if report_id:
-        parts.append(phrases["in_report"].format(report=report_id))
-    return "\n\n".join([*parts, phrases["offline"]])
+        paragraphs.append(phrases["in_report"].format(report=report_id))
+    return "\n\n".join([*paragraphs, phrases["offline"]])
 
 
 def _page(question: str, parts: Sequence[str]) -> str:
@@ -110,7 +110,7 @@ def _page(question: str, parts: Sequence[str]) -> str:
 
 
 def quotes_with_sources(sections: Sequence[Section], heading_of_sources: str) -> list[str]:
-    """Format the quotes, under headings if there are several sections, and the numbered list of their sources."""
+    """Format the quotes, under headings if there are several sections, and the numbered list of sources."""
     entries = [entry for section in sections for entry in section.quotes]
     addresses = list(dict.fromkeys(entry.address for entry in entries))
     titles = {entry.address: entry.title for entry in entries}

@@ -46,7 +46,7 @@ LOOKUP_TOOLS = ("web_search", "web_fetch")
 REPORT_TOOLS = ("create_artifact", "rewrite_artifact")
 
 MAX_SOURCES = 8
-"""Number of sources that are read at most."""
+"""Maximum number of sources that are read."""
 
 _SEARCHER, _READER = "search_agent", "crawl_agent"
 _PLAN = "task_plan"
@@ -77,7 +77,7 @@ def coordinate(turn: Turn) -> Reply:
     has_read = _jobs(turn, _READER)
     reading = turn.texts_of("call_subagent", agent_name=_READER) if has_read else turn.texts_of("web_fetch")
     searches = turn.texts_of("call_subagent", agent_name=_SEARCHER)
-    # A search without hits shows that the sources are silent; with hits only reading them does.
+    # A search without hits shows that the sources are silent; with hits, only reading the sources shows that.
     evidence = reading if hits else searches
     failed = [entry for entry in turn.calls if entry.error and entry.call.name in ("call_subagent", *LOOKUP_TOOLS)]
     problems = [f"{entry.params.get('agent_name', entry.call.name)}: {entry.error}" for entry in failed]
@@ -102,7 +102,7 @@ def coordinate(turn: Turn) -> Reply:
 
 
 def report_calls(turn: Turn, title: str, content: str, *, exists: bool) -> list[ToolCall]:
-    """Return the call that writes the report, or rewrites an existing one; empty if this was attempted before."""
+    """Return the call that writes the report, or rewrites an existing one; no call after an earlier attempt."""
     created = turn.calls_of("create_artifact", id=REPORT)
     if created:  # then the artifacts of the context may include the report of this job
         exists = any(entry.failed_by("Conflict") for entry in created)
@@ -135,7 +135,7 @@ def _search_results(turn: Turn) -> str:
 
 
 def look_up(turn: Turn) -> Reply:
-    """Search if the agent has the tool, then read if it has the tool, then report."""
+    """Search and then read, as far as the agent has the tools, then report."""
     if turn.has("web_search") and not turn.calls_of("web_fetch"):
         reply = _search(turn)
         if reply is not None:
@@ -148,17 +148,17 @@ def look_up(turn: Turn) -> Reply:
     if not addresses:
         return Reply(f"{_NOTHING} The instruction names no address to read.")
     documents, quotes = read_documents(turn.texts_of("web_fetch")), find_quotes(turn)
-    parts = [f"Quotes from the sources, the most relevant first, for: {turn.question}", write_quotes(quotes)]
+    paragraphs = [f"Quotes from the sources, the most relevant first, for: {turn.question}", write_quotes(quotes)]
     if not quotes:
         read = [f"- {document.title} ({document.address})" for document in documents if document.error is None]
-        parts = [_NOTHING, *(["Read were:\n" + "\n".join(read)] if read else [])]
-    parts += [f"{document.address} could not be read: {document.error}" for document in documents if document.error]
-    parts += [entry.failure_line for entry in turn.calls_of("web_fetch") if entry.error]
-    return Reply("\n\n".join(parts))
+        paragraphs = [_NOTHING, *(["Read were:\n" + "\n".join(read)] if read else [])]
+    paragraphs += [f"{entry.address} could not be read: {entry.error}" for entry in documents if entry.error]
+    paragraphs += [entry.failure_line for entry in turn.calls_of("web_fetch") if entry.error]
+    return Reply("\n\n".join(paragraphs))
 
 
 def _search(turn: Turn) -> Reply | None:
-    """Return the queries or the list of addresses; None if the agent can read the sources that it found."""
+    """Return the queries or the list of addresses, or None if the agent can read the found sources."""
     searches = turn.calls_of("web_search")
     if "web_search" in turn.tools and not searches:
         earlier = content_words(turn.earlier_question)
@@ -173,15 +173,15 @@ def _search(turn: Turn) -> Reply | None:
         return None
     counts = read_counts(turn.texts_of("web_search"))
     searched = parse_query(" ".join(str(entry.params.get("query", "")) for entry in searches))
-    head = f"Sources found for: {turn.question}" if hits else f"No source was found for: {turn.question}"
-    parts = [head, write_hits(hits), write_counts(searched.spellings, counts) if counts else ""]
-    return Reply("\n\n".join(filter(None, [*parts, *(entry.failure_line for entry in searches if entry.error)])))
+    heading = f"Sources found for: {turn.question}" if hits else f"No source was found for: {turn.question}"
+    results = [heading, write_hits(hits), write_counts(searched.spellings, counts) if counts else ""]
+    return Reply("\n\n".join(filter(None, [*results, *(entry.failure_line for entry in searches if entry.error)])))
 
 
 def _hits(turn: Turn) -> list[SearchHit]:
-    """Return the hits of all searches, those of a place beside each other."""
+    """Return the hits of all searches by rank: the first hit of each search, then the second of each."""
     ranked = zip_longest(*(read_hits(entry.text) for entry in turn.calls_of("web_search")))
-    hits = [hit for place in ranked for hit in place if hit is not None]
+    hits = [hit for rank in ranked for hit in rank if hit is not None]
     return list({hit.address: hit for hit in reversed(hits)}.values())[::-1]
 
 

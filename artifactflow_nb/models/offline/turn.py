@@ -43,12 +43,12 @@ class FinishedCall:
 
     @property
     def text(self) -> str:
-        """The text of a successful result; otherwise empty."""
+        """The text of a successful result, or an empty string."""
         return self.result.data if self.result.success else ""
 
     @property
     def error(self) -> str:
-        """The error of a failed call; otherwise empty."""
+        """The error of a failed call, or an empty string."""
         return "" if self.result.success else self.result.error or "it failed"
 
     def failed_by(self, *error_types: str) -> bool:
@@ -95,7 +95,7 @@ class Turn:
         return [FinishedCall(call, result) for call, result in self.context.calls]
 
     def calls_of(self, tool: str, **params: str) -> list[FinishedCall]:
-        """Return the calls of a tool; with parameters, only those that have these."""
+        """Return the calls of a tool, or only the calls with certain parameters."""
         calls = (entry for entry in self.calls if entry.call.name == tool)
         return [entry for entry in calls if all(entry.params.get(name) == value for name, value in params.items())]
 
@@ -104,7 +104,7 @@ class Turn:
         return "\n\n".join(entry.text for entry in self.calls_of(tool, **params))
 
     def has(self, tool: str) -> bool:
-        """Return whether the tool is offered; in a concluding turn, which offers none, whether it was called before."""
+        """Return whether the tool is offered or, in a concluding turn without tools, was called before."""
         return tool in self.tools or (not self.tools and bool(self.calls_of(tool)))
 
     def has_any(self, tools: tuple[str, ...]) -> bool:
@@ -113,14 +113,14 @@ class Turn:
 
     @property
     def question(self) -> str:
-        """The question that the instruction states; otherwise the whole instruction without addresses."""
+        """The question that the instruction states, or the whole instruction without addresses."""
         instruction = self.context.instruction
         stated = _QUESTION.search(instruction)
         return (stated[1] if stated else _ADDRESS.sub(" ", instruction)).strip()
 
     @property
     def earlier_question(self) -> str:
-        """The question to which a follow-up question refers; otherwise empty."""
+        """The question to which a follow-up question refers, or an empty string."""
         stated = _EARLIER_QUESTION.search(self.context.instruction)
         if stated:
             return stated[1].strip()
@@ -138,7 +138,7 @@ class Turn:
 
 
 def state_question(question: str, earlier_question: str = "") -> str:
-    """Write a question into an instruction, one per line, for `Turn.question` and `Turn.earlier_question`."""
+    """Write a question and an earlier question as lines that `Turn.question` and `Turn.earlier_question` read."""
     lines = [f"Question: {' '.join(question.split())}"]
     if earlier_question:
         lines.append(f"Earlier question: {' '.join(earlier_question.split())}")
@@ -146,7 +146,7 @@ def state_question(question: str, earlier_question: str = "") -> str:
 
 
 def find_stated_question(text: str) -> str:
-    """Return the text from the line that states a question; empty if there is none."""
+    """Return the text from the line that states a question, or an empty string."""
     stated = _QUESTION.search(text)
     return text[stated.start() :] if stated else ""
 

@@ -100,21 +100,21 @@ FAMILIES: Mapping[str, int] = {
     r"phi-?4": 16_384,
     r"smollm2": 8_192,
 }
-"""Tokens by the beginning of a model's name, the most specific first: what their makers published by autumn 2026."""
+"""Context windows in tokens by the beginning of a model's name, the most specific first; as of autumn 2026."""
 
 _FIELDS = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx", "n_ctx_train")
 _PREFIXES = re.compile(r"^(?:[\w.-]+/)*")
 
 
 def known_window(name: str) -> int | None:
-    """Return the context window of the model family with which a name begins; None for an unknown family."""
+    """Return the context window of the model family with which a name begins, or None for an unknown family."""
     plain = _PREFIXES.sub("", name.lower())
     return next((tokens for family, tokens in FAMILIES.items() if re.match(family, plain)), None)
 
 
 def listed_window(model: Mapping[str, object]) -> int | None:
-    """Return the context window in an entry of `/v1/models`, whose field names differ between servers; None without."""
-    nested = model.get("meta")  # of llama.cpp
+    """Return the context window in an entry of `/v1/models`, or None; the name of the field differs between servers."""
+    nested = model.get("meta")  # llama.cpp nests the field
     for fields in (model, nested if isinstance(nested, Mapping) else {}):
         for name in _FIELDS:
             if isinstance(tokens := fields.get(name), int) and tokens > 0:
@@ -142,17 +142,17 @@ class OpenAIModel:
 
     Args:
         base_url: The address, usually ending in `/v1`; None for the `openai` client's default. A user name and password
-            in it are sent as basic authentication instead of the key, and never displayed or logged.
+            in the address are sent as basic authentication instead of the key, and never displayed or logged.
         api_key: The key; None for endpoints without authentication.
-        default_model: The model for requests that name none.
+        default_model: The model for requests without a model name.
         timeout_s: Maximum seconds without a byte from the endpoint.
-        stall_timeout_s: The same between two pieces of a reply, after its first text. An endpoint that sends the
-            arguments of a native call as a whole is silent while it writes them.
+        stall_timeout_s: Maximum seconds between two pieces of a reply, after its first text. An endpoint that sends the
+            arguments of a native call as a whole is silent while it writes the arguments.
         extra_body: Further fields of every request, for example `max_tokens` or `chat_template_kwargs`.
-        context_tokens: The context window of its models in tokens; None to ask the endpoint and, if it does not report
-            one, to look it up by the model's name.
+        context_tokens: The context window of the models in tokens; None to ask the endpoint and, if it reports
+            none, to look up the name of the model.
         prompt_cache: Whether to mark the beginnings of prompts with `cache_control`, for endpoints that cache on
-            request only, such as Anthropic's models behind OpenRouter. Others cache without marks, and may reject them.
+            request only, such as Anthropic's models behind OpenRouter. Others need no marks, and may reject marks.
         sleep: Async function that waits before a retry, in seconds.
 
     Attributes:
@@ -161,8 +161,8 @@ class OpenAIModel:
     One object can be used in several workbenches and event loops.
 
     Errors: `UsageError` for an invalid address or key. A turn raises `ModelRejected` or, after the last retry,
-    `ModelUnavailable`. Both have the text received so far in `partial`, and never contain the key. Copies and pickles
-    have no key either; if there was one, they reject each request.
+    `ModelUnavailable`. Both have the text received so far in `partial`, and never contain the key. A copy or pickle
+    of a model with a key has no key, and rejects each request.
     """
 
     provider = "openai"
@@ -198,16 +198,16 @@ class OpenAIModel:
         self._windows: dict[str, int] | None = None
         self.has_answered = False
         self._sleep = sleep
-        self._refused: dict[str, Refused] = {}  # by model: the fields to leave out or to rename from now on
+        self._refused: dict[str, Refused] = {}  # for each model, the fields to leave out or to rename from now on
         # Connections belong to the event loop that opened them.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, SharedClient] = WeakKeyDictionary()
         self._lacks_key = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for copies and pickles: without secrets and connections."""
+        """Return the state for copies and pickles, without secrets and connections."""
         had_key = self.key is not None or self._login is not None or self._lacks_key
         public: dict[str, Any] = {"_key": _NO_KEY, "_login": None, "_lacks_key": had_key}
-        secret_query = self._query.keys() - {AZURE_VERSION}  # which may hold a key
+        secret_query = self._query.keys() - {AZURE_VERSION}  # a query may hold a key
         public |= {"_query": {}, "_lacks_key": True} if secret_query else {}
         public |= {"_extra_body": Redactor().redact_value(self._extra_body), "_clients": None}
         return {**self.__dict__, **public}
@@ -221,7 +221,7 @@ class OpenAIModel:
 
     @property
     def key(self) -> str | None:
-        """The API key, for redaction; None if there is none."""
+        """The API key, for redaction, or None."""
         return None if self._key == _NO_KEY else self._key
 
     @property
@@ -231,17 +231,17 @@ class OpenAIModel:
 
     @property
     def endpoint(self) -> str:
-        """The address of the requests, by which prices are looked up; without credentials."""
+        """The address of the requests without credentials, by which prices are looked up."""
         address = self._base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
         return public_url(address)
 
     @property
     def default_model(self) -> str:
-        """Name of the model for requests that name none."""
+        """Name of the model for requests without a model name."""
         return self._model
 
     def takes_temperature(self, name: str) -> bool | None:
-        """Return whether a model takes a temperature; None if neither its family nor an answer has shown it."""
+        """Return whether a model takes a temperature, or None if unknown."""
         if "temperature" in self._refused.get(name, {}):
             return False
         return True if known_window(name) and not has_own_temperature(name) else None
@@ -254,7 +254,7 @@ class OpenAIModel:
         attempt, n_refused, is_second_sample = 1, 0, False
         while True:
             endpoint = self._endpoint(request)
-            for name in client_modules():  # the first request of a process would import them while its time counts
+            for name in client_modules():  # otherwise the measured time includes the imports
                 import_module(name)
             yield AttemptStart()
             turn = StreamedReply(endpoint)
@@ -291,13 +291,13 @@ class OpenAIModel:
         yield turn.reply(request, self._origin(request), default_model=self._model, attempts=attempt)
 
     async def list_models(self) -> list[str]:
-        """Return the sorted names of the endpoint's models; `ModelError` if it does not list them."""
+        """Return the sorted names of the endpoint's models; `ModelError` if it does not list models."""
         async with self._request("models") as client:
             answer = await client.get("/models", cast_to=object)
-        listed: object = answer
+        payload: object = answer
         for name in ("data", "models"):
-            listed = listed.get(name, listed) if isinstance(listed, Mapping) else listed
-        entries = listed if isinstance(listed, list) else [None]
+            payload = payload.get(name, payload) if isinstance(payload, Mapping) else payload
+        entries = payload if isinstance(payload, list) else [None]
         names: list[Any] = [
             entry.get("id") or entry.get("name") if isinstance(entry, Mapping) else entry for entry in entries
         ]
@@ -312,12 +312,12 @@ class OpenAIModel:
             answer = await client.post("/embeddings", cast_to=object, body=body)
         data = answer.get("data") if isinstance(answer, Mapping) else None
         entries = [entry for entry in data if isinstance(entry, Mapping)] if isinstance(data, list) else []
-        entries.sort(key=lambda entry: place if isinstance(place := entry.get("index"), int) else 0)
+        entries.sort(key=lambda entry: index if isinstance(index := entry.get("index"), int) else 0)
         return [entry.get("embedding") for entry in entries]
 
     @asynccontextmanager
     async def _request(self, path: str) -> AsyncIterator["AsyncOpenAI"]:
-        """Yield the client for a request to this path; its errors are raised as `ModelError`."""
+        """Yield the client for a request to this path; errors of the client are raised as `ModelError`."""
         from openai import APIConnectionError, APIStatusError
 
         try:
@@ -349,7 +349,7 @@ class OpenAIModel:
     async def aclose(self) -> None:
         """Close the connections of this event loop; running turns keep their connections until they end.
 
-        The model can be used again and then opens new ones.
+        The model can be used again and then opens new connections.
         """
         if (client := self._clients.pop(asyncio.get_running_loop(), None)) is not None:
             await client.release()
@@ -390,14 +390,14 @@ class OpenAIModel:
             raise self._endpoint().stall_error(self._stall_timeout_s) from None
 
     async def _open(self, request: ModelRequest, connection: AsyncExitStack) -> Any:
-        """Send the request and register the response with `connection`, which closes it."""
+        """Send the request and register the response with `connection`, which closes the response."""
         from openai import APIConnectionError, APIStatusError, AsyncStream
 
         body = self._body(request)
         try:
             client = await connection.enter_async_context(self._client())
-            # Not `chat.completions.create`: it walks through the messages recursively, which takes longer than sending
-            # them.
+            # `chat.completions.create` is not used: it walks through the messages recursively, which takes longer than
+            # sending the messages.
             stream = await client.post(
                 "/chat/completions", cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object]
             )
@@ -431,11 +431,11 @@ class OpenAIModel:
         return without_refused(body, self._refused.get(body["model"], {}))
 
     def _origin(self, request: ModelRequest) -> str:
-        """The model at its endpoint, the only one that gets back its own fields."""
+        """Return the name of the model at its endpoint; only the same model gets back the fields of a reply."""
         return f"{self.address} {request.model or self._model}"
 
     def _client(self) -> "SharedClient":
-        """The client of the running event loop."""
+        """Return the client of the running event loop."""
         if self._lacks_key:
             raise ModelRejected(
                 f"This copy of {self!r} has no key, because copies and pickles contain no key. "
@@ -495,7 +495,7 @@ class SharedClient:
         await self.release()
 
     async def release(self) -> None:
-        """Release the client once; the last release closes it."""
+        """Release the client once; the last release closes the client."""
         self._uses -= 1
         if not self._uses:
             await self.client.close()
@@ -508,8 +508,8 @@ class StreamedReply:
         text: Answer and reasoning so far.
         calls: The native calls so far.
         fields: The unknown fields of the message so far.
-        finish_reason: The endpoint's reason for the end of the reply; empty until it has sent one.
-        ttft_ms: Milliseconds until the first delta; None before it.
+        finish_reason: The endpoint's reason for the end of the reply; empty before the end.
+        ttft_ms: Milliseconds until the first delta, or None before it.
         headers: The headers of the response.
     """
 
@@ -529,7 +529,7 @@ class StreamedReply:
 
     @property
     def is_done(self) -> bool:
-        """True after the end marker of the stream."""
+        """Whether the end marker of the stream has arrived."""
         return self._reader.done
 
     def feed(self, data: bytes) -> list[ModelDelta]:
@@ -548,7 +548,7 @@ class StreamedReply:
         content = self.text.content.strip()
         if not CALL_BEGINNING.search(content) and not self.calls.calls("stop"):
             match finish_reason(self.finish_reason):
-                case "tool_calls" if self._endpoint.offers_tools:  # whose parser has lost the call
+                case "tool_calls" if self._endpoint.offers_tools:  # the endpoint's parser has lost the call
                     raise self._endpoint.empty_error("a call that it did not send")
                 case "stop" if not content:
                     raise self._endpoint.empty_error(
@@ -559,8 +559,8 @@ class StreamedReply:
     def reply(self, request: ModelRequest, origin: str, *, default_model: str, attempts: int) -> ModelReply:
         """Return the complete reply; usage that the endpoint does not report is estimated."""
         content, reasoning = self.text.content, self.text.reasoning
-        found = self.calls.calls_with_fields(finish_reason(self.finish_reason) or "")
-        calls = tuple(call for call, _ in found)
+        entries = self.calls.calls_with_fields(finish_reason(self.finish_reason) or "")
+        calls = tuple(call for call, _ in entries)
         estimated = estimate_usage(request, reasoning + content, calls)
         usage = read_usage(self._usage or {}, self.headers) or estimated
         return ModelReply(
@@ -573,7 +573,7 @@ class StreamedReply:
             ttft_ms=self.ttft_ms,
             attempts=attempts,
             notice=cut_prompt_notice(usage, estimated),
-            provider_fields=stored_fields(origin, self.fields, [fields for _, fields in found]),
+            provider_fields=stored_fields(origin, self.fields, [fields for _, fields in entries]),
         )
 
     def _read_chunks(self, chunks: list[Any], *, is_plain: bool = False) -> list[ModelDelta]:
@@ -602,7 +602,7 @@ class StreamedReply:
                         deltas += [ModelDelta(text, "call", name) for name, text in self.calls.add(delta)]
                         self.fields.add(delta)
                     if reason := choice.get("finish_reason"):
-                        native = str(choice.get("native_finish_reason"))  # of OpenRouter, whose `stop` may be a failure
+                        native = str(choice.get("native_finish_reason"))  # OpenRouter's `stop` may be a failure
                         self.finish_reason = native if FAILED_REASON.search(native) else reason
             except (AttributeError, KeyError, TypeError):  # the chunk has another structure
                 make_error = self._endpoint.body_error if is_plain else self._endpoint.unexpected_payload_error
@@ -616,11 +616,11 @@ _MARK = {"cache_control": {"type": "ephemeral"}}
 
 
 def with_cache_marks(messages: Sequence[dict[str, Any]], stable_chars: int) -> list[dict[str, Any]]:
-    """Copy messages of the wire format with marks in the system message and the last message that may have one.
+    """Copy messages of the wire format with marks in the system message and the last message that may have a mark.
 
     Args:
         messages: The messages; their contents are texts.
-        stable_chars: Characters at the start of the system message that do not change; 0 for all of them.
+        stable_chars: Characters at the start of the system message that do not change; 0 for the whole message.
     """
     marked = [dict(message) for message in messages]
     last = next((message for message in reversed(marked) if message["role"] != "tool" and message["content"]), None)

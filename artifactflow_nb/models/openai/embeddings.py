@@ -1,7 +1,7 @@
 """Vectors of texts from `/v1/embeddings`.
 
-If an endpoint rejects a request with too many texts, later requests are smaller. If it asks for a delay, the next
-request waits.
+If an endpoint rejects a request with too many texts, later requests are smaller. If an endpoint asks for a delay,
+the next request waits.
 """
 
 import asyncio

@@ -73,7 +73,7 @@ _FINISH_REASONS = {
     **dict.fromkeys(("length", "max_tokens", "model_length", "max_output_tokens"), "length"),
     **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
 }
-"""The reasons for which a reply is complete, by their spellings at endpoints."""
+"""The finish reasons of complete replies, by their spellings at endpoints."""
 RATE_LIMIT_ADVICE = "The endpoint limits the number of requests or tokens. Wait, or check the quota."
 _ADVICE = {
     404: "Check the model's name (AF_MODEL) and the base URL (OPENAI_BASE_URL), which usually ends in /v1.",
@@ -87,17 +87,17 @@ _TOOLS_ADVICE = (
 
 
 class BadSample(ModelUnavailable):
-    """The endpoint could not use what the model wrote; one more sample is taken at once.
+    """The endpoint could not use the model's output; one more sample is taken at once.
 
     Attributes:
-        is_call: Whether that was a call, not a text that a filter stopped.
+        is_call: Whether the output was a call, not a text that a filter stopped.
     """
 
     is_call = True
 
 
 def finish_reason(reason: str) -> str | None:
-    """Return `stop`, `length` or `tool_calls` for the reason of a complete reply; None for every other reason."""
+    """Return `stop`, `length` or `tool_calls` for the reason of a complete reply, or None for any other reason."""
     return _FINISH_REASONS.get(reason.strip().lower())
 
 
@@ -107,9 +107,9 @@ class Endpoint:
 
     Attributes:
         url: Address of the requests.
-        key: The API key, to redact it; empty if there is none.
+        key: The API key, which is redacted, or an empty string.
         offers_tools: Whether the request offers native tools.
-        login: Credentials from the address, to redact them.
+        login: Credentials from the address, which are redacted.
     """
 
     url: str
@@ -181,7 +181,7 @@ class Endpoint:
         """Return the error for a response with status 200 that is no stream and no reply, as after a wrong path."""
         error = body.get("error") if isinstance(body, Mapping) else None
         code = str(error.get("code")) if isinstance(error, Mapping) else ""
-        words = error_words(body) if isinstance(body, Mapping) else ""  # not those of a web page
+        words = error_words(body) if isinstance(body, Mapping) else ""  # the words of a web page do not count
         if code.isdecimal() or _is_overflow(HTTPStatus.BAD_REQUEST, body) or BAD_SAMPLE.search(words):
             return self.stream_error(error or body)
         base = self.display_url.removesuffix("/chat/completions")
@@ -194,7 +194,7 @@ class Endpoint:
         return ModelUnavailable(message) if _PASSING.search(words) else ModelRejected(f"{message} {advice}")
 
     def finish_error(self, reason: str) -> ModelError:
-        """Return the error for a reply that ended for another reason than that it is complete."""
+        """Return the error for a reply that ended before it was complete."""
         message = f"{self.display_url} broke the reply off with the finish reason {self.redact(reason[:100])!r}."
         if re.search("content.?filter|safety|prohibited|sensitive", reason, re.IGNORECASE):
             message += " The endpoint's content filter stopped it. Word the question differently, or use another model."
@@ -204,15 +204,15 @@ class Endpoint:
         return (BadSample if BAD_SAMPLE.search(reason) else ModelUnavailable)(message)
 
     def empty_error(self, problem: str) -> BadSample:
-        """Return the error for a complete reply without an answer and calls; the next sample may have some."""
+        """Return the error for a complete reply without an answer and calls, which the next sample may have."""
         advice = "Ask again, or choose another model."
         error = BadSample(f"{self.display_url} ended the reply with {problem}. {advice}", retry_after_s=0.0)
         error.is_call = "call" in problem
         return error
 
     def _advice(self, status: int, body: object) -> str:
-        """Return what the person can do about the error; empty if unknown."""
-        # Servers reject tools with various codes. Any mention of tools is enough with 400 and 422; with the others the
+        """Return what the person can do about the error, or an empty string."""
+        # Servers reject tools with various codes. Any mention of tools is enough with 400 and 422; for other codes the
         # message must say that tools are the problem.
         pattern = _TOOLS if status in _UNKNOWN_FIELD else _NO_TOOLS
         if (
@@ -233,9 +233,9 @@ class Endpoint:
         return _ADVICE.get(status, "")
 
     def unexpected_payload_error(self, payload: object, expected: str = "part of a chat completion") -> ModelError:
-        """Return the error for a payload that is not what was `expected`.
+        """Return the error for a payload other than `expected`.
 
-        A web page means a wrong address, so that is not retried.
+        A web page means a wrong address, so the request is not retried.
         """
         message = f"{self.display_url} sent something that is not {expected}: {self.quote(payload)}"
         if isinstance(payload, str) and payload.lstrip().startswith("<"):
@@ -295,7 +295,7 @@ def validate_url(base_url: str | None) -> str | None:
 
 
 def validate_key(api_key: str | None) -> str:
-    """Return the key without surrounding white space, empty if there is none.
+    """Return the key without surrounding white space, or an empty string.
 
     Errors: `UsageError` for characters that an HTTP header cannot contain.
     """
@@ -311,11 +311,11 @@ def validate_key(api_key: str | None) -> str:
 
 def split_login(url: str) -> tuple[str, tuple[str, str] | None]:
     """Split user name and password off the address, since HTTP libraries log the address of each request."""
-    parts = urlsplit(url)
-    if not (parts.username or parts.password):
+    address = urlsplit(url)
+    if not (address.username or address.password):
         return url, None
-    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    return bare, (unquote(parts.username or ""), unquote(parts.password or ""))
+    bare = urlunsplit(address._replace(netloc=address.netloc.rpartition("@")[2]))
+    return bare, (unquote(address.username or ""), unquote(address.password or ""))
 
 
 AZURE_VERSION = "api-version"
@@ -323,10 +323,10 @@ _REQUEST_PATHS = re.compile(r"/(?:chat/completions|models|embeddings)/*$")
 
 
 def split_query(url: str) -> tuple[str, dict[str, str]]:
-    """Split the query, such as that of Azure, off an address; the path of a request is cut off as well."""
-    parts = urlsplit(url)
-    bare = urlunsplit(parts._replace(path=_REQUEST_PATHS.sub("", parts.path), query="", fragment=""))
-    return bare, dict(parse_qsl(parts.query, keep_blank_values=True))
+    """Split the query, such as Azure's version, off an address, and cut off the path of a request."""
+    address = urlsplit(url)
+    bare = urlunsplit(address._replace(path=_REQUEST_PATHS.sub("", address.path), query="", fragment=""))
+    return bare, dict(parse_qsl(address.query, keep_blank_values=True))
 
 
 def is_local(url: str | None) -> bool:
@@ -337,9 +337,9 @@ def is_local(url: str | None) -> bool:
 
 def environment_proxy(url: str) -> tuple[str, str] | None:
     """Return the variable of the environment that sets a proxy for this address, and the address of the proxy."""
-    parts, proxies = urlsplit(url), getproxies()
-    name = parts.scheme if parts.scheme in proxies else "all"
-    if name not in proxies or is_local(url) or proxy_bypass(parts.netloc):
+    address, proxies = urlsplit(url), getproxies()
+    name = address.scheme if address.scheme in proxies else "all"
+    if name not in proxies or is_local(url) or proxy_bypass(address.netloc):
         return None
     proxy = proxies[name]
     return f"{name.upper()}_PROXY", proxy if "://" in proxy else f"http://{proxy}"
@@ -347,8 +347,8 @@ def environment_proxy(url: str) -> tuple[str, str] | None:
 
 def public_url(url: str) -> str:
     """Return the address without user name, password and query."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    address = urlsplit(url)
+    return urlunsplit((address.scheme, address.netloc.rpartition("@")[2], address.path, "", ""))
 
 
 def display_address(url: str) -> str:
@@ -363,10 +363,10 @@ def display_address(url: str) -> str:
 
 
 def _is_web_address(url: str) -> bool:
-    """True for an http or https address with a host and a valid port."""
+    """Return whether a text is an http or https address with a host and a valid port."""
     try:
-        parts = urlsplit(url)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        address = urlsplit(url)
+        return address.scheme in {"http", "https"} and bool(address.hostname) and address.port != 0
     except ValueError:  # invalid brackets or port
         return False
 
@@ -384,14 +384,14 @@ def transport_errors() -> tuple[type[Exception], ...]:
 
 
 def _is_final(status: int, body: object) -> bool:
-    """True if a retry will not help."""
+    """Return whether a retry cannot help."""
     # A used-up quota has status 429 like a rate limit, but does not pass.
     code = body.get("code") if isinstance(body, Mapping) else None
     return code == "insufficient_quota" or (status in _CLIENT_ERRORS and status not in _TEMPORARY)
 
 
 def _is_overflow(status: int, body: object) -> bool:
-    """True if the prompt was too long, which endpoints report as a code, as a type, or only in the message."""
+    """Return whether the prompt was too long, which endpoints report as a code, as a type, or only in the message."""
     fields = (body.get("error"), body) if isinstance(body, Mapping) else (body,)
     words = " ".join(
         str(field.get(name) or "") if isinstance(field, Mapping) else str(field or "")

@@ -25,7 +25,7 @@ _INVALID_NAME_CHAR = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_NAME_CHARS = 64
 _EMPTY_IDS = frozenset({None, "", "null"})
 _INTEGER_BOUND = 2**63  # the limit of SQLite and of JSON encoders; larger integers remain text
-_MAX_INTEGER_CHARS = 20  # of any integer within the bound; longer ones are not even parsed
+_MAX_INTEGER_CHARS = 20  # of an integer within the bound; longer integers are not parsed
 _MAX_DEPTH = 100
 _MAX_QUOTE = 80
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -51,7 +51,7 @@ def tool_fields(request: ModelRequest) -> dict[str, Any]:
 
 
 def wire_messages(messages: Iterable[Message], origin: str = "") -> list[dict[str, Any]]:
-    """Convert messages to the wire format, with the provider's own fields if they came from this origin.
+    """Convert messages to the wire format, with the provider's own fields if these fields came from `origin`.
 
     A result of a native call refers to the call's id; a result of a call in the text protocol becomes a user message.
     Ids have nine letters and digits, as Mistral requires. A message without text has the content `""`: Ollama rejects
@@ -113,9 +113,9 @@ class NativeCallReader:
         self._deltas = 0
 
     def add(self, delta: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Read the fragments of a delta or a message; return the tool name so far and the new arguments of each.
+        """Read the fragments of a delta or message; return the tool name so far and the new arguments of each fragment.
 
-        Errors: `AttributeError` or `TypeError` for another structure than that of chat endpoints.
+        Errors: `AttributeError` or `TypeError` for a structure that differs from the chat format.
         """
         fragments, legacy = delta.get("tool_calls"), delta.get("function_call")  # the format before `tool_calls`
         if not fragments and not legacy:
@@ -139,7 +139,7 @@ class NativeCallReader:
                 self._by_id[call_id] = call
             if index is not None:
                 self._by_index[index] = call
-            # Some endpoints repeat the whole name, or all of it so far, instead of the next part.
+            # Some endpoints repeat the whole name, or the name so far, instead of the next part.
             call.name = name if name.startswith(call.name) else call.name + name
             if arguments in (None, ""):
                 added.append((call.name, ""))
@@ -149,11 +149,11 @@ class NativeCallReader:
         return added
 
     def calls(self, finish_reason: str) -> tuple[ToolCall, ...]:
-        """Return the calls in order; with the finish reason `length` the last one counts as truncated."""
+        """Return the calls in order; with the finish reason `length` the last call counts as truncated."""
         return tuple(call for call, _ in self.calls_with_fields(finish_reason))
 
     def calls_with_fields(self, finish_reason: str) -> list[tuple[ToolCall, dict[str, Any]]]:
-        """Return the calls with the unknown fields of each."""
+        """Return the calls with the unknown fields of each call."""
         calls: list[tuple[ToolCall, dict[str, Any]]] = []
         for fragments in self._calls:
             is_truncated = finish_reason == "length" and fragments is self._calls[-1]
@@ -164,7 +164,7 @@ class NativeCallReader:
         return calls
 
     def _is_continued(self, call: _CallFragments, call_id: str | None, index: int | None, name: str) -> bool:
-        """True if the fragment continues this call, False if it starts another one with the same index or id."""
+        """Return whether the fragment continues this call, or else starts another call with the same index or id."""
         if not name:
             return True
         if call.call_id and call_id is not None and call_id not in self._by_id:
@@ -238,7 +238,7 @@ def _params(value: Any) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise ValueError("they are not an object")  # noqa: TRY004 - an error of the model, not of the caller
-    # Level by level and not recursive: the nesting may exceed Python's stack.
+    # The check is not recursive, because the nesting may exceed Python's stack.
     level: list[Any] = [value]
     for _ in range(_MAX_DEPTH):
         parents = [list(item.values()) if isinstance(item, dict) else item for item in level]
@@ -282,7 +282,7 @@ class ProviderFields:
         self._known = _CALL_FIELDS if of_call else _MESSAGE_FIELDS
 
     def add(self, piece: Mapping[str, Any]) -> None:
-        """Add the unknown fields of a piece; those of a call's `function` too."""
+        """Add the unknown fields of a piece, and of the `function` of a call."""
         unknown = piece.keys() - self._known
         for name in unknown:
             if piece[name] not in (None, "", [], {}):
@@ -295,7 +295,7 @@ class ProviderFields:
 
 
 def with_provider_fields(entry: dict[str, Any], stored: Mapping[str, Any] | None, origin: str) -> None:
-    """Add stored fields to an assistant message of the wire format if they came from this origin."""
+    """Add stored fields to an assistant message of the wire format if these fields came from `origin`."""
     if not stored or stored.get("origin") != origin:
         return
     entry |= stored.get("message", {})
@@ -304,7 +304,7 @@ def with_provider_fields(entry: dict[str, Any], stored: Mapping[str, Any] | None
 
 
 def stored_fields(origin: str, message: ProviderFields, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the fields of a reply with native calls in the form in which they are stored; None if it has none."""
+    """Return the stored form of the unknown fields of a reply with native calls, or None without such fields."""
     if not calls or not (message.values or any(calls)):
         return None
     return {"origin": origin, "message": message.values, "calls": list(calls)}

@@ -1,8 +1,8 @@
 """Separation of reasoning and answer in a stream.
 
 Endpoints send reasoning in fields of their own, in parts of the content, or between marks before the answer
-(`THINKING`). Some omit the opening mark, because their chat template puts it into the prompt. Models of gpt-oss write
-messages in channels; some endpoints remove the marks of the channels. A delta may end within a mark.
+(`THINKING`). Some endpoints omit the opening mark, because the chat template puts it into the prompt. Models of gpt-oss
+write messages in channels; some endpoints remove the marks of the channels. A delta may end within a mark.
 """
 
 import re
@@ -53,8 +53,8 @@ def _text(value: Any) -> str:
 class AnswerText:
     """Accumulated text of a turn.
 
-    After a `</think>` without opening tag, the text before it counts as reasoning. It was already streamed as answer,
-    but `content` does not contain it.
+    After a `</think>` without opening tag, the text before it counts as reasoning. The text was already streamed as
+    answer, but `content` does not contain it.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class AnswerText:
         return ""
 
     def _start(self, text: str) -> str:
-        """Find out what the text begins with; return the rest."""
+        """Recognise the beginning of the text; return the rest."""
         beginning = text.lstrip(_BLANKS)
         opening = next((mark for mark in THINKING if beginning.startswith(mark)), None)
         if opening:
@@ -160,7 +160,7 @@ class AnswerText:
         if self._pending.strip(_BLANKS):
             self._emit(self._pending, "reasoning" if self._state == "thinking" else "answer", deltas)
         self._pending = ""
-        if self._state == "thinking" and self._closing is _BARE_END:  # it was no channel, but an answer
+        if self._state == "thinking" and self._closing is _BARE_END:  # the text was no channel, but an answer
             self._answer, self._reasoning = [_BARE_ANALYSIS, *self._reasoning], []
         return deltas
 

@@ -1,8 +1,8 @@
 """Request fields that an endpoint refuses: found in its error, then left out or renamed for that model.
 
 The names come from the error's `param`, else from the `loc` of its details, else from its message. Fields of messages
-count as well, such as `cache_control`, or `reasoning_content` of an earlier reply. A field that a model demands of
-messages which another model wrote, or for which it sent none, gets what stands for it (`_STAND_INS`).
+count as well, such as `cache_control`, or `reasoning_content` of an earlier reply. A field that a model demands in
+messages of another model, or of a reply without the field, gets a placeholder (`_STAND_INS`).
 """
 
 import re
@@ -21,7 +21,7 @@ _REFUSING = re.compile(
     re.IGNORECASE,
 )
 _DEMANDING = re.compile(r"missing|passed back|is required", re.IGNORECASE)
-_TOOLS_WITH = re.compile(r"\btools with\b", re.IGNORECASE)  # calls in the text go together with the field
+_TOOLS_WITH = re.compile(r"\btools with\b", re.IGNORECASE)  # calls in the text work with the field
 _NEEDED = frozenset({"model", "messages", "tools"})
 _MESSAGE_FIELDS = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "type", "text", "id", "function", "name", "arguments"}
@@ -29,19 +29,19 @@ _MESSAGE_FIELDS = frozenset(
 _ALIASES = {"include_usage": "stream_options", "reasoning.effort": "reasoning_effort"}
 _OTHER_NAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _STAND_INS: Mapping[str, Mapping[str, Any]] = {
-    "reasoning_content": {"reasoning_content": ""},  # of messages, at DeepSeek and Moonshot
-    # of calls; the text is the one that Google documents for calls without a signature
+    "reasoning_content": {"reasoning_content": ""},  # a field of messages, at DeepSeek and Moonshot
+    # a field of calls; Google documents this text for calls without a signature
     "thought_signature": {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}},
 }
 _DEMANDED = "demanded"
 _OWN_TEMPERATURE = re.compile(r"(?:.*/)?(?:gpt-5|o\d(?:-|$)|claude|gemini-[3-9]|kimi)")
 
 Refused = dict[str, str | None]
-"""The refused fields of a model, each with its other name; None if there is no other name. Demanded fields, too."""
+"""The refused fields of a model, each with its other name or None, and the demanded fields."""
 
 
 class FieldRefused(ModelUnavailable):
-    """An endpoint refused or demanded a field of a request; the next attempt does what `change` says."""
+    """An endpoint refused or demanded a field of a request; `change` says what the next attempt does."""
 
     def __init__(self, endpoint: Endpoint, change: str, body: object) -> None:
         quote = endpoint.quote(body)
@@ -54,7 +54,7 @@ def has_own_temperature(model: str) -> bool:
 
 
 def refused_field(status: int, body: object, sent: Mapping[str, Any]) -> str | None:
-    """Return the field of the request that an error refuses; None if it names none that can be left out."""
+    """Return the field of the request that an error refuses, or None if no named field can be left out."""
     words = error_words(body)
     is_refusal = status in _STATUS or (status in _SERVER_ERRORS and _UNSUPPORTED.search(words))
     if not is_refusal or _DEMANDING.search(words) or BAD_SAMPLE.search(words) or _TOOLS_WITH.search(words):
@@ -68,7 +68,7 @@ def refused_field(status: int, body: object, sent: Mapping[str, Any]) -> str | N
 
 
 def demand(status: int, body: object, refused: Refused) -> str | None:
-    """Add the field that an error demands of messages to those of a model; return what later requests do, or None."""
+    """Add the field that an error demands of messages to `refused`; return a phrase about later requests, or None."""
     words = error_words(body)
     is_demand = status in _STATUS and _DEMANDING.search(words)
     field = next((name for name in _STAND_INS if name in words), None) if is_demand else None
@@ -79,7 +79,7 @@ def demand(status: int, body: object, refused: Refused) -> str | None:
 
 
 def refuse(field: str, refused: Refused) -> str:
-    """Add a field to those that a model refuses; return what later requests do instead."""
+    """Add a field to the refused fields of a model; return a phrase about later requests."""
     other = _OTHER_NAMES.get(field)
     if other is not None and other in refused:
         refused[other], other = None, None
@@ -88,7 +88,7 @@ def refuse(field: str, refused: Refused) -> str:
 
 
 def without_refused(fields: Mapping[str, Any], refused: Refused) -> dict[str, Any]:
-    """Copy the fields of a request without those that the model refuses."""
+    """Copy the fields of a request without the fields that the model refuses."""
     if not refused:
         return dict(fields)
     demanded = {name for name, other in refused.items() if other == _DEMANDED}
@@ -105,7 +105,7 @@ def without_refused(fields: Mapping[str, Any], refused: Refused) -> dict[str, An
 
 
 def with_stand_ins(field: str, messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Copy messages with what stands for a demanded field in each assistant message, or first call, that lacks it."""
+    """Copy messages with a placeholder for a demanded field in each assistant message, or first call, without it."""
     copies: list[Mapping[str, Any]] = []
     for message in messages:
         copy, stand_in = message, _STAND_INS[field]
@@ -125,7 +125,7 @@ def _paths(body: object) -> Iterator[str]:
         if isinstance(loc := body.get("loc"), list):
             yield ".".join(map(str, loc))
         for name, value in body.items():
-            if name != "input":  # repeats the request
+            if name != "input":  # `input` repeats the request
                 yield from _paths(value)
     elif isinstance(body, list):
         for value in body:
@@ -139,8 +139,8 @@ def _named(words: str, names: Collection[str]) -> str | None:
     }
     spellings |= {alias: name for alias, name in _ALIASES.items() if name in names}
     pattern = "|".join(re.escape(spelling) for spelling in sorted(spellings, key=len, reverse=True))
-    found = re.search(rf"(?<![\w-])(?:{pattern})(?![\w-])", words) if pattern else None
-    return spellings[found[0]] if found else None
+    mention = re.search(rf"(?<![\w-])(?:{pattern})(?![\w-])", words) if pattern else None
+    return spellings[mention[0]] if mention else None
 
 
 def _message_fields(value: object) -> Iterator[str]:

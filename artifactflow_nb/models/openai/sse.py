@@ -1,8 +1,8 @@
 """Incremental parser of server-sent events: bytes in, decoded JSON out.
 
-A `data:` line that is complete JSON becomes an event at once, without waiting for the blank line, since that is what
-chat endpoints send. Lines that are not part of an event stream are collected: some endpoints reply with plain JSON
-although a stream was requested. The time is linear in the number of bytes.
+A `data:` line that is complete JSON becomes an event at once, without waiting for the blank line, because chat
+endpoints send such lines. Lines that are not part of an event stream are collected: some endpoints reply with plain
+JSON although a stream was requested. The time is linear in the number of bytes.
 """
 
 import json
@@ -34,7 +34,7 @@ class SseReader:
         self._has_events = False  # after an event, other lines are noise
 
     def feed(self, data: bytes) -> list[Any]:
-        """Read bytes and return the payloads that they complete."""
+        """Read bytes and return the payloads that the bytes complete."""
         lines = data.split(b"\n")
         rest = lines.pop()
         if not lines:

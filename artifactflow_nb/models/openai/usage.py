@@ -13,7 +13,7 @@ LITELLM_COST = "x-litellm-response-cost"
 
 
 def read_usage(reported: Mapping[str, Any], headers: Mapping[str, str]) -> Usage | None:
-    """Return the usage in a reply; None if it lacks the number of prompt or reply tokens.
+    """Return the usage in a reply, or None without the number of prompt or reply tokens.
 
     Some endpoints, such as those of Gemini and xAI, bill thinking that they count in the total only.
     """
@@ -22,9 +22,9 @@ def read_usage(reported: Mapping[str, Any], headers: Mapping[str, str]) -> Usage
         return None
     total = reported.get("total_tokens")
     cached = _details(reported, "prompt_tokens_details").get("cached_tokens")
-    if cached is None:  # of DeepSeek, of Moonshot
+    if cached is None:  # DeepSeek and Moonshot have fields of their own
         cached = reported.get("prompt_cache_hit_tokens", reported.get("cached_tokens"))
-    cost: Any = reported.get("cost")  # of OpenRouter; of Perplexity, whose value is an object
+    cost: Any = reported.get("cost")  # a number at OpenRouter, an object at Perplexity
     cost = cost.get("total_cost") if isinstance(cost, Mapping) else cost
     if cost is not None and reported.get("is_byok"):  # with the person's own key, the provider bills as well
         cost += _details(reported, "cost_details").get("upstream_inference_cost") or 0
@@ -42,10 +42,10 @@ def read_usage(reported: Mapping[str, Any], headers: Mapping[str, str]) -> Usage
 
 
 def cut_prompt_notice(usage: Usage, estimated: Usage) -> str:
-    """Return a sentence if the endpoint has read far fewer tokens than were sent; empty otherwise."""
+    """Return a sentence if the endpoint has read far fewer tokens than were sent, or an empty string."""
     if usage.estimated or estimated.input_tokens < _MIN_TOKENS or usage.input_tokens * _FEWER > estimated.input_tokens:
         return ""
-    if (usage.cache_read_tokens or 0) > usage.input_tokens:  # counted apart from the prompt
+    if (usage.cache_read_tokens or 0) > usage.input_tokens:  # cached tokens are counted apart from the prompt
         return ""
     return (
         f"The endpoint read {usage.input_tokens:,} tokens of a prompt of about {estimated.input_tokens:,}: it has cut "

@@ -19,10 +19,10 @@ _FIRST_MOMENT_MS = 1e12
 
 
 def requested_wait(headers: Mapping[str, str], body: object = None) -> float | None:
-    """Return the seconds that an endpoint asks to wait; None if it asks for none.
+    """Return the seconds that an endpoint asks to wait, or None.
 
-    It stands in `retry-after-ms`, in `Retry-After` (seconds or a date), in the error ("try again in 7m12s"), or in the
-    `x-ratelimit-reset` of a limit that is used up.
+    The wait is read from `retry-after-ms`, `Retry-After` (seconds or a date), the error ("try again in 7m12s"), or
+    the `x-ratelimit-reset` of a limit that is used up.
     """
     milliseconds = _seconds(headers.get("retry-after-ms", ""))
     waits = [None if milliseconds is None else milliseconds / 1_000, _seconds(headers.get("retry-after", ""))]
@@ -39,7 +39,7 @@ def requested_wait(headers: Mapping[str, str], body: object = None) -> float | N
 
 
 def _seconds(text: str) -> float | None:
-    """Read a number of seconds, a duration such as `1m30.5s`, a moment since 1970 or a date; None for other texts."""
+    """Read a number of seconds, a duration such as `1m30.5s`, a moment since 1970 or a date, or return None."""
     text = text.strip()
     now = datetime.now(UTC)
     try:
