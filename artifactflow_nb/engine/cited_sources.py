@@ -124,7 +124,10 @@ class CitedTexts:
 
 
 REFERENCE_EXPORTS: dict[str, Callable[..., Any]] = {}
-"""Functions of plugins by the form of the references, such as `BibTeX`; each gets `CitedTexts` first."""
+"""Functions of plugins by the form of the references, such as `BibTeX`; each gets `CitedTexts` first.
+
+The table is of the process, because a sealed run, which has no engine and no plugins of its own, exports with it, too.
+"""
 
 
 def export_references(form: str, cited: CitedTexts, *args: object) -> Any:

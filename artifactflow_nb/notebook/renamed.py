@@ -11,7 +11,7 @@ def _asking(wb: Any, request_id: str) -> Any:
 RENAMED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "add_sources": ("wb.sources.add", lambda wb: wb.sources.add),
     "embed_sources": ("wb.sources.embed", lambda wb: wb.sources.embed),
-    "check_retrieval": ("wb.sources.check", lambda wb: wb.sources.check),
+    "check_retrieval": ("wb.sources.choose_ranking", lambda wb: wb.sources.choose_ranking),
     "search_df": ("wb.sources.search_df", lambda wb: wb.sources.search_df),
     "refresh": ("wb.sources.refresh", lambda wb: wb.sources.refresh),
     "backup": ("wb.store.backup", lambda wb: wb.store.backup),

@@ -38,7 +38,7 @@ class RefreshedRun(CardMixin):
 
     Attributes:
         run: The run.
-        changes: The sources that have changed, each with the claims of the report that cite it.
+        changes: The sources that have changed, each with the statements of the report that cite it.
         n_unchanged: Number of sources that have not changed.
         unchecked: The sources that could not be compared.
         follow_up: The run that writes a new version of the report; None if no source has changed.
@@ -52,7 +52,7 @@ class RefreshedRun(CardMixin):
 
     @property
     def summary(self) -> str:
-        """The number of changed and unchanged sources and of claims to check, as a sentence."""
+        """The number of changed and unchanged sources and of statements to check, as a sentence."""
         unchecked = f", {len(self.unchecked)} could not be checked" if self.unchecked else ""
         if not self.changes:
             if not self.n_unchanged and not self.unchecked:
@@ -63,7 +63,7 @@ class RefreshedRun(CardMixin):
         n_statements = sum(len(change.statements) for change in self.changes)
         n_removed = sum(change.kind == "removed" for change in self.changes)
         changed = f"{count(len(self.changes) - n_removed, 'source')} changed, {n_removed} removed"
-        return f"{changed}, {self.n_unchanged} as before{unchecked}; {count(n_statements, 'claim')} to check."
+        return f"{changed}, {self.n_unchanged} as before{unchecked}; {count(n_statements, 'statement')} to check."
 
     def __repr__(self) -> str:
         return f"RefreshedRun({self.run.run_id!r}: {self.summary})"
@@ -76,7 +76,7 @@ class RefreshedRun(CardMixin):
             for change in self.changes
             for statement in change.statements or ("(the report cites it nowhere)",)
         ]
-        columns = ("is", "source", "claim that rests on it", "address")
+        columns = ("is", "source", "statement that rests on it", "address")
         folds = [Details("Changes", CardTable.from_rows(columns, statements), is_open=True)] if statements else []
         if self.unchecked:
             lines = [(Code(source.address), source.reason) for source in self.unchecked]
@@ -169,11 +169,11 @@ class Sources:
         line.end("Embedded with")
         return forecast
 
-    def check(self, *, queries: int = 100) -> CheckFrame:
-        """Check on the person's own sources whether vectors improve searches, and use them from now on if they do.
+    def choose_ranking(self, *, queries: int = 100) -> CheckFrame:
+        """Measure on the person's own sources whether vectors improve searches, and use vectors from now on if they do.
 
         Each query has a few words of a known passage, without the rarest one. Vectors help if more of these passages
-        are among the first 5 results, and no fewer are the first result. It applies until the next check.
+        are among the first 5 results, and no fewer are the first result. The choice applies until the next call.
 
         Args:
             queries: Number of queries; all are embedded in a few requests.
@@ -204,7 +204,7 @@ class Sources:
             model: The name of its model; None for the configured model.
 
         Returns:
-            The changed sources with the claims that cite them, and the follow-up run, which may still be running.
+            The changed sources with the statements that cite them, and the follow-up run, which may still be running.
 
         Errors: `NotFound` for an unknown run; `Conflict` for one that has not ended.
         """
@@ -249,12 +249,12 @@ def _changes_text(changes: Iterable[SourceChange], report_ids: Sequence[str]) ->
     """Format the changes as an instruction for the follow-up run."""
     lines = ["This question was answered above. Since then, sources of that answer have changed:"]
     for change in changes:
-        lines.append(f"- {change.address} ({change.title}) was {change.kind}. Claims that rest on it:")
+        lines.append(f"- {change.address} ({change.title}) was {change.kind}. Statements that rest on it:")
         lines += [f"  - {statement}" for statement in change.statements] or ["  - none that is marked"]
     reports = " and ".join(f"`{report_id}`" for report_id in report_ids)
     where = f"in the artifact {reports}, which gets a new version" if report_ids else "in a new answer"
     lines.append(
-        f"Read the changed sources again. Correct the claims {where}, and leave the rest as it is. A removed source "
-        "supports nothing any more. Say in your answer what is different, or that the claims still hold."
+        f"Read the changed sources again. Correct the statements {where}, and leave the rest as it is. A removed "
+        "source supports nothing any more. Say in your answer what is different, or that the statements still hold."
     )
     return "\n".join(lines)

@@ -111,7 +111,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
 
     Attributes:
         settings: The effective settings.
-        sources: The documents that runs search: add, search, embed, check and refresh.
+        sources: The documents that runs search: add, search, embed and refresh; choose the ranking.
         store: The file: back up, prune, import runs, and withdraw standing decisions.
         created_at: The time of creation, in UTC.
 

@@ -1,4 +1,4 @@
-"""Changes of sources since a run read them, and the claims of its report that cite them."""
+"""Changes of sources since a run read them, and the statements of the run's report that cite the sources."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

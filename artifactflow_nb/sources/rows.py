@@ -18,7 +18,11 @@ SCHEME = "local:"
 
 RelatedAddresses = Callable[[sqlite3.Connection, Iterable[str]], list[str]]
 RELATED_ADDRESSES: dict[str, RelatedAddresses] = {}
-"""By plugin, what returns the addresses of sources that a sealed file needs in addition to those that a run cites."""
+"""By plugin, what returns the addresses of sources that a sealed file needs in addition to those that a run cites.
+
+The table is of the process, because a file must be complete whichever workbench seals the run. A function of a plugin
+that the store does not use finds no rows of the plugin, and adds nothing.
+"""
 
 _MAX_NEAREST = 5
 _MAX_SAMPLED = 50

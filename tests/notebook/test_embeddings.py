@@ -116,7 +116,7 @@ def test_vectors_are_used_only_after_a_check_shows_that_they_help(open_on: Any) 
         words = wb.sources.search_df("compass heron meadow")
         assert words["similarity"].isna().all()
         assert len(server.batches) == n_batches
-        check = wb.sources.check()
+        check = wb.sources.choose_ranking()
         assert check["ranking"].tolist() == ["words", "words and vectors"]
         assert check["is_used"].tolist() == [False, True]
         assert check["hit_at_5"][1] > check["hit_at_5"][0]
@@ -133,7 +133,7 @@ def test_vectors_that_do_not_help_are_not_used(open_on: Any) -> None:
         wb = open_on(server)
         before = wb.sources.search_df("compass heron meadow")
         wb.sources.embed()
-        assert wb.sources.check(queries=10)["is_used"].tolist() == [True, False]
+        assert wb.sources.choose_ranking(queries=10)["is_used"].tolist() == [True, False]
         n_batches = len(server.batches)
         assert wb.sources.search_df("compass heron meadow").equals(before)
         assert len(server.batches) == n_batches
@@ -206,12 +206,12 @@ def test_another_model_replaces_the_vectors(open_on: Any, tmp_path: Path) -> Non
     with EmbeddingServer() as server:
         wb = open_on(server)
         wb.sources.embed()
-        assert wb.sources.check()["is_used"][1]
+        assert wb.sources.choose_ranking()["is_used"][1]
         wb.close()
         other = open_on(server, embedding_model="other")
         assert other.sources.search_df("compass heron")["similarity"].isna().all()
         with pytest.raises(af.errors.UsageError, match="no vectors of 'other'"):
-            other.sources.check()
+            other.sources.choose_ranking()
         assert other.sources.embed().passages == N_NOTES
         assert other.sources.search_df("compass heron")["similarity"].isna().all()
 
@@ -222,7 +222,7 @@ def test_search_by_words_survives_an_endpoint_that_is_gone(open_on: Any) -> None
         wb = open_on(server)
         before = wb.sources.search_df("compass heron meadow")
         wb.sources.embed()
-        assert wb.sources.check()["is_used"][1]
+        assert wb.sources.choose_ranking()["is_used"][1]
         server.scripted = lambda _number, _body: as_json({"error": {"message": "no such model"}}, 404)
         assert wb.sources.search_df("compass heron meadow").equals(before)
 
@@ -231,7 +231,7 @@ def test_without_an_embedding_model_the_error_names_the_setting(notes: Path, tmp
     """The error is the same offline; nothing else changes."""
     with af.Workbench(data_dir=tmp_path / "data", interactive=False) as wb:
         wb.sources.add(notes)
-        for call in (wb.sources.embed, wb.sources.check):
+        for call in (wb.sources.embed, wb.sources.choose_ranking):
             with pytest.raises(af.errors.UsageError, match="AF_EMBEDDING_MODEL"):
                 call()
         assert wb.sources.search_df("compass heron")["similarity"].isna().all()

@@ -1,4 +1,4 @@
-"""Refreshing a run: which sources changed, which claims rest on them, and the new version of the report."""
+"""Refreshing a run: which sources changed, which statements rest on them, and the new version of the report."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,14 +53,14 @@ def wb(notes: Path, tmp_path: Path, model: af.ScriptedModel) -> Iterator[af.Work
 def test_changed_file_leads_to_a_new_version_of_the_report(
     wb: af.Workbench, notes: Path, model: af.ScriptedModel
 ) -> None:
-    """The claims that cite the file are listed, and the follow-up run on the same branch rewrites the report."""
+    """The statements that cite the file are listed, and the follow-up run on the same branch rewrites the report."""
     run = wb.ask("When do backups run?").wait()
     (notes / "backups.md").write_text("# Backups\n\nBackups run every night at four.\n", encoding="utf-8")
     refreshed = wb.sources.refresh(run)
     (change,) = refreshed.changes
     assert (change.address, change.kind, refreshed.n_unchanged) == (BACKUPS, "changed", 1)
     assert change.statements == ("Backups run every night at two", "They are checked once a month")
-    assert "1 source changed, 0 removed, 1 as before; 2 claims to check." in repr(refreshed)
+    assert "1 source changed, 0 removed, 1 as before; 2 statements to check." in repr(refreshed)
     assert refreshed.follow_up is not None
     report = refreshed.follow_up.wait().artifacts["research_report"]
     assert (report.version, "at four [1]" in report.content) == (2, True)
@@ -84,8 +84,8 @@ def test_unchanged_sources_cause_no_model_call(wb: af.Workbench, notes: Path, mo
     assert len(wb.runs_df()) == 1
 
 
-def test_removed_file_is_a_change_with_its_claims(wb: af.Workbench, notes: Path) -> None:
-    """A deleted file is a change of the kind `removed`, with the claims that cite it."""
+def test_removed_file_is_a_change_with_its_statements(wb: af.Workbench, notes: Path) -> None:
+    """A deleted file is a change of the kind `removed`, with the statements that cite it."""
     run = wb.ask("When do backups run?").wait()
     (notes / "keys.md").unlink()
     refreshed = wb.sources.refresh(run)
@@ -211,7 +211,7 @@ def test_offline_model_writes_a_new_version(notes: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "claims"),
+    ("text", "statements"),
     [
         (REPORT, {BACKUPS: ["Backups run every night at two", "They are checked once a month"],
                   KEYS: ["The key is with the steward"]}),
@@ -219,12 +219,12 @@ def test_offline_model_writes_a_new_version(notes: Path, tmp_path: Path) -> None
         ("- It is stated here (local:a.md#b).", {"local:a.md#b": ["It is stated here"]}),
         ("Two sources say it [1, 2].\n\n1. A — local:a#a\n2. B — local:b#b",
          {"local:a#a": ["Two sources say it"], "local:b#b": ["Two sources say it"]}),
-        ("No mark, no claim.", {}),
+        ("No mark, no statement.", {}),
     ],
 )  # fmt: skip
-def test_claims_are_the_sentences_before_marks(text: str, claims: dict[str, list[str]]) -> None:
-    """A claim is the sentence that a mark or an address ends; the list of sources claims nothing."""
-    assert statements_by_address(text) == claims
+def test_statements_are_the_sentences_before_marks(text: str, statements: dict[str, list[str]]) -> None:
+    """A statement is the sentence that a mark or an address ends; the list of sources states nothing."""
+    assert statements_by_address(text) == statements
 
 
 def test_excerpt_is_compared_by_its_pieces() -> None:

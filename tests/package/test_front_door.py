@@ -85,7 +85,7 @@ MEMBERS = {
     "created_at data_dir events_df flows forecast graph_config home is_open llm_calls_df messages_df metrics "
     "metrics_df models panel pending plan_steps_df projects query register_agent register_flow repro run runs "
     "runs_df settings sources sources_df store timeline tool tool_calls_df tree works_df",
-    "wb.sources": "add check embed refresh search_df",
+    "wb.sources": "add choose_ranking embed refresh search_df",
     "wb.store": "backup import_run path prune storage_df withdraw",
 }
 """The front door, by object: whoever adds a name adds it here, or to a smaller object."""

@@ -194,7 +194,7 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.store.storage_df(), pd.DataFrame)
     assert_type(wb.sources.search_df("oxygen minimum zone", limit=10), pd.DataFrame)
     assert_type(wb.sources.embed(dry_run=True), EmbeddingForecast)
-    assert_type(wb.sources.check(queries=50), pd.DataFrame)
+    assert_type(wb.sources.choose_ranking(queries=50), pd.DataFrame)
     refreshed = wb.sources.refresh("run-1", web=False, budget={"tokens": 1_000})
     assert_type(refreshed, RefreshedRun)
     assert_type(refreshed.changes, tuple[SourceChange, ...])

@@ -6,8 +6,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from artifactflow_nb.sources.citations import SourceQuotes
-from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS
-from artifactflow_nb.sources.retrieval.terms import Query, parse_query
+from artifactflow_nb.sources.retrieval.terms import STOP_WORDS, Query, parse_query
 
 # --- follow-up questions ---------------------------------------------------------------------------------------------
 

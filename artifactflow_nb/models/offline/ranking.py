@@ -26,8 +26,7 @@ from artifactflow_nb.models.offline.documents import (
 from artifactflow_nb.sources.citations import SourceDocument, SourceQuotes
 from artifactflow_nb.sources.retrieval.scoring import Scorer, WordCounts, count_words
 from artifactflow_nb.sources.retrieval.sentences import Sentence
-from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS
-from artifactflow_nb.sources.retrieval.terms import Query, split_terms, word_count
+from artifactflow_nb.sources.retrieval.terms import STOP_WORDS, Query, split_terms, word_count
 
 MAX_SENTENCES = 6
 """Number of sentences that are quoted unless another number is requested."""

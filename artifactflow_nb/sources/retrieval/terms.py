@@ -22,7 +22,6 @@ from artifactflow_nb.core.text.chinese import (
     characters_and_bigrams,
     subject_runs,
 )
-from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS
 
 _UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 _WORD = re.compile(rf"(?P<run>[{UNSPACED}]+)|[^\W{UNSPACED}]+")
@@ -46,6 +45,25 @@ _EARLIER = 0.4  # weight of the words of an earlier question
 _CODE = 2.0  # weight of a name of code, which no text has by chance
 _SINGLE = 0.6  # weight of a single Chinese character
 _CHARACTERS_A_WORD = 1.7  # of running Chinese text
+
+
+STOP_WORDS = frozenset(
+    """
+a about above after again against all along also although always am among an and another any anyone anything are aren
+around as aside at away be became because become been before behave behaves behind being below beside besides between
+beyond both but by can cannot could couldn did didn do does doesn doing don done down due during describe each either
+else ever every everything explain few for from further get gets getting given go goes going got had happen happens has
+hasn have haven having he hence her here hers herself him himself his how however i if in indeed instead into is isn it
+its itself just keep kept least less let lets like likely many may me might mine more most much must my myself near
+neither never no none nor not nothing now of off often on once one ones only onto or other others otherwise our ours
+out over own per perhaps please quite rather really same say says see seem seems shall she should shouldn since so some
+someone something somewhat soon still such than that the their theirs them themselves then there thereby therefore
+these they thing things this those though through thus to too toward towards under unless until up upon us very via was
+wasn we well were weren what whatever when whenever where whereas wherever whether which while who whoever whom whose
+why will with within without would wouldn yet you your yours yourself
+""".split()  # noqa: SIM905 - a list of words reads best as a text
+)
+"""English function words and verbs of questions, which say nothing about the subject of a question."""
 
 
 @dataclass(frozen=True, slots=True)
