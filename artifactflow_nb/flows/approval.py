@@ -39,11 +39,11 @@ TITLE_COLUMNS = 100
 async def waiting_calls(ctx: RunContext, agent: BaseAgent, job_id: str, calls: Sequence[StoredCall]) -> list[str]:
     """Store the requests for approvals that are needed; return the ids of the calls that wait for a person."""
     open_calls = [call for call in calls if call.status != FINISHED]
-    known = await ctx.services.approvals.decisions([call.tool_call_id for call in open_calls])
+    states = await ctx.services.approvals.decisions([call.tool_call_id for call in open_calls])
     waiting: list[str] = []
     for index, call in enumerate(open_calls):
-        if call.tool_call_id in known:
-            decided = known[call.tool_call_id].decision is not None
+        if call.tool_call_id in states:
+            decided = states[call.tool_call_id].decision is not None
         else:
             decided = await _may_run(ctx, agent, job_id, call, is_next=index == 0)
         if not decided:
@@ -52,7 +52,7 @@ async def waiting_calls(ctx: RunContext, agent: BaseAgent, job_id: str, calls: S
 
 
 def effective_params(call: StoredCall, request_state: RequestState | None) -> Mapping[str, Any]:
-    """Return the parameters with which a call runs: its own, or those that the person edited."""
+    """Return the parameters with which a call runs: the parameters of the model, or the edited parameters."""
     edited = request_state.decision.params if request_state and request_state.decision else None
     return call.call.params if edited is None else edited
 
@@ -60,7 +60,7 @@ def effective_params(call: StoredCall, request_state: RequestState | None) -> Ma
 async def must_wait(
     ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, request_state: RequestState | None
 ) -> bool:
-    """Return whether the next call must wait for a person: its request is open, or it needs an approval now."""
+    """Return whether the next call must wait for a person: a request is open, or the call needs an approval now."""
     if request_state is not None:
         return request_state.decision is None
     entry = next((entry for entry in ctx.services.tools if entry.name == call.call.name), None)
@@ -70,9 +70,9 @@ async def must_wait(
 
 
 async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, *, is_next: bool) -> bool:
-    """Return whether a call can run without a person; otherwise store and publish its request.
+    """Return whether a call can run without a person; if not, store and publish an approval request.
 
-    A call after the next one passes if its permission is a function, which `must_wait` evaluates when its turn comes.
+    A later call needs no request yet if its permission is a function: `must_wait` evaluates the function later.
     """
     try:
         entry, args = bind_call(ctx, agent, call)
@@ -116,7 +116,7 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
 
 
 def bind_call(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool, BaseModel]:
-    """Return the called tool and its validated parameters; `ToolError` if either is invalid."""
+    """Return the tool of a call and the validated parameters; `ToolError` for an invalid call."""
     if call.call.error:
         raise ToolError(call.call.error)
     entry = ctx.services.tools.find(call.call.name, agent.tool_names)
@@ -129,16 +129,16 @@ async def request_approval(
     """Request an approval; return whether it waits for a person.
 
     A standing decision of a person takes precedence over the reviewer and the policy, but the policy can still deny a
-    call that a standing decision approves. The request, a decision on it and their events are stored in one
+    call that a standing decision approves. The request, an automatic decision and the events of both are stored in one
     transaction, then published.
 
     Args:
         ctx: The run.
-        job_id: The job that requests it.
+        job_id: The job that requests the approval.
         request: The request.
         permission: The permission level of the tool.
-        must_ask: Whether only a person may decide. A person is also asked if the request does not allow the choice of
-            an automatic decision.
+        must_ask: Whether only a person may decide. A person is also asked if the request does not allow the automatic
+            decision.
     """
     decision = None if must_ask else await ctx.services.approvals.standing_decision(ctx.run, request)
     if decision is None and not must_ask:
@@ -190,7 +190,7 @@ async def publish_decisions(
 ) -> None:
     """Publish each decision of the run that is not yet published, exactly once.
 
-    With `only_while_waiting` they are left to the driver of the run if there is one, here or in another process.
+    With `only_while_waiting`, nothing is published for a run that has a driver in any process: the driver publishes.
     """
 
     async def publish(request: ApprovalRequest, decision: Decision, job_id: str) -> None:
@@ -225,7 +225,7 @@ _REASON_CHARS = 500
 
 
 async def review(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
-    """Ask the reviewer, a model, for a decision on a call; None to leave it to the person.
+    """Ask the reviewer, a model, for a decision on a call; None leaves the decision to the person.
 
     The review is a job with the id of the request, so that a stored review is not repeated after a crash. The model
     sees neither the sources nor the conversation. The call is left to the person if the answer is unclear, if the model
@@ -240,20 +240,20 @@ async def review(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
     if limits is not None and limits.allowed.exceeded(spent):
         return None
     rules = ctx.run.settings.get(REVIEWER_SETTING, ctx.services.reviewer.rules)
-    parts = [
+    sections = [
         f"<question>\n{ctx.run.question}\n</question>",
         f"<rules>\n{rules or 'The person has given no rules.'}\n</rules>",
         f"<call>\n{request.agent} calls {request.tool} with {to_json(dict(request.params))}\n</call>",
         f"<preview>\n{request.preview}\n</preview>" if request.preview else "",
     ]
     try:
-        return _read(await take_single_turn(ctx, ctx.agent(REVIEWER), request.id, "\n\n".join(filter(None, parts))))
-    except ModelError:  # its row has the error
+        return _read(await take_single_turn(ctx, ctx.agent(REVIEWER), request.id, "\n\n".join(filter(None, sections))))
+    except ModelError:  # the row of the model call has the error
         return None
 
 
 def _read(answer: str) -> Decision | None:
-    """Parse the decision in an answer of the reviewer; None if it is left to the person or cannot be parsed."""
+    """Parse the decision in an answer of the reviewer; None if the person must decide or the answer is malformed."""
     try:
         value = loads(answer[answer.index("{") : answer.rindex("}") + 1])
         verdict, reason = value["decision"], value["reason"]

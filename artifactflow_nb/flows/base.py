@@ -29,9 +29,9 @@ class FlowOutcome:
     """The state in which a flow stopped.
 
     Attributes:
-        gates: The gates at which it waits, each with the ids of the requests that must all be decided; empty if the
-            flow is done.
-        response: The answer; empty while it waits.
+        gates: The gates at which the flow waits, each with the ids of the requests that must all be decided; empty if
+            the flow is done.
+        response: The answer; empty while the flow waits.
         notices: Sentences about the answer for the person, such as "This answer names no source."
         answer_outcome: Outcome of the answer; None if the flow reports none.
     """
@@ -50,15 +50,15 @@ class Flow(Protocol):
 
         Args:
             ctx: The run.
-            has_checkpoint: Whether the engine's checkpoints hold the run's position; otherwise the flow starts, and
-                repeats nothing that the store has.
+            has_checkpoint: Whether the engine's checkpoints hold the run's position. Without a checkpoint the flow
+                starts, and repeats no step that is in the store.
 
         Any error ends the run.
         """
 
 
 class OwnFlow(ABC):
-    """A flow that a caller brings with a question: a graph with models of its own, such as `af.adapt` returns.
+    """A flow that a caller passes with a question: a graph with models of its own, as returned by `af.adapt`.
 
     Attributes:
         name: The flow's name.
@@ -71,11 +71,11 @@ class OwnFlow(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> Mapping[str, Sequence[str]]:
-        """The names of its nodes, edges, tools and models, by which it differs from other graphs."""
+        """The names of the graph's nodes, edges, tools and models, which identify the graph."""
 
     @abstractmethod
     def flow(self, saver: "Callable[[], BaseCheckpointSaver[str]]") -> Flow:
-        """Return the flow of an engine, whose checkpointer `saver` returns."""
+        """Return the flow for an engine; `saver` returns the checkpointer of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,12 @@ class FlowAgent:
     """An agent of a flow.
 
     Attributes:
-        config: Its configuration. The tools, rounds, model and temperature are the packaged values of its node in
+        config: The configuration. Tools, rounds, model and temperature are the packaged values of the agent's node in
             `GraphConfig`. A model object belongs to the flow: it cannot be configured, uses no endpoint, costs nothing.
-        tools: Tools that come with the agent: it always has them, and no other agent can have them. Its
-            `config.required_tools` name further ones, of the flow and the engine; a graph configuration replaces these.
+        tools: Tools that only this agent has, whatever the configuration. `config.required_tools` names further tools
+            of the flow and the engine, which a graph configuration can replace.
         is_subagent: Whether agents that delegate can call it.
-        for_config: Returns the agent for a configuration; None if it is always the same.
+        for_config: Returns the agent for a configuration; None if the agent does not depend on the configuration.
     """
 
     config: AgentConfig
@@ -104,7 +104,7 @@ class FlowQuestion:
 
     Attributes:
         conversation_id: The conversation; None for a new one.
-        parent_message_id: The message that it continues; None for the first of its branch.
+        parent_message_id: The message that the question continues; None for a first message.
         work: The task of a run without a conversation; None for a chat.
         folder: The data folder of the engine.
         recorded: The settings of the recorded run that a verification executes again; None for a new run.
@@ -124,28 +124,28 @@ AbortWrites = DatabaseWork[list[StreamEvent]]
 
 @dataclass(frozen=True, slots=True)
 class FlowSpec:
-    """A flow: everything that it adds to the agent loop. Pass your own as `Workbench(flows=[...])`.
+    """A flow, described by its additions to the agent loop. Pass a flow of your own as `Workbench(flows=[...])`.
 
     Attributes:
         name: The name to pass as `wb.ask(flow=...)`.
         graph: Returns the compiled graph, the same object each time; see `build_loop`.
-        agents: Its agents. The first one answers, unless `main_agent` names another.
-        tools: Tools that come with the flow: its agents have those that their `config.required_tools` name, and other
-            agents can have none. The tools of a single agent are in `FlowAgent.tools`.
-        config: Nodes of `GraphConfig` besides those that follow from its agents, with their packaged values; also in
-            place of the node of an agent.
-        main_agent: Returns the name of the agent that answers a run; None for the first.
-        prompt_context: Returns the context of a prompt for an agent's name and a job's id. Without it, or if it returns
-            None, the context has the artifacts and the plan of the conversation.
-        tool_services: Returns the services that its tools get from their context, by class.
+        agents: The agents. The first agent answers, unless `main_agent` names another agent.
+        tools: Tools for agents of this flow alone: an agent has the tools that its `config.required_tools` names. The
+            tools of a single agent are in `FlowAgent.tools`.
+        config: Further nodes of `GraphConfig`, with their packaged values. A node with the name of an agent replaces
+            the node that is made from the agent.
+        main_agent: Returns the name of the agent that answers a run; None for the first agent.
+        prompt_context: Returns the context of a prompt for an agent's name and a job's id. If None or if None is
+            returned, the context has the artifacts and the plan of the conversation.
+        tool_services: Returns the services that the flow's tools get from their context, by class.
         describe_tool: Adapts a tool of an agent to the tools of the other agents, which are passed by agent name.
-        check_question: Checks a question before it is stored, and returns settings to store with the run. `UsageError`
-            refuses it.
-        check_edit: Returns why a call with edited parameters could not be executed; empty if it can.
+        check_question: Checks a question before the run is stored, and returns settings to store with the run; raises
+            `UsageError` to refuse the question.
+        check_edit: Returns the reason why a call with edited parameters cannot be executed, or an empty text.
         abort: Called when a run fails or is cancelled, with the reason.
-        depths: By depth, the changes to the configuration of its runs, in the form of `GraphConfig`; what the person
-            has configured takes precedence. Empty for a flow whose runs have no depth.
-        cites_sources: Whether its answers or artifacts should name sources; if they do not, a notice says so.
+        depths: The changes to the configuration of a run, by depth, in the form of `GraphConfig`; the configuration of
+            the person takes precedence. Empty for a flow without depths.
+        cites_sources: Whether answers or artifacts should name sources; a notice reports an answer without sources.
     """
 
     name: str
@@ -170,7 +170,7 @@ class FlowSpec:
 
     @property
     def names_in_use(self) -> tuple[str, ...]:
-        """The names that no other flow can have: its own, those of its agents, and those of its nodes."""
+        """The names that no other flow can use: the names of the flow, of its agents and of its nodes."""
         return (self.name, *(agent.config.name for agent in self.agents), *self.config)
 
     @property

@@ -1,4 +1,4 @@
-"""The budget of a run, checked before each of its model calls.
+"""The budget of a run, checked before each model call.
 
 An exceeded budget ends the run, or requests an approval for which all jobs of the run wait. Each approval sets new
 limits. Decisions are read from the store, so they apply in another process too.
@@ -37,15 +37,15 @@ async def remaining_for_subrun(ctx: RunContext) -> Budget | None:
 async def pending_budget_requests(
     ctx: RunContext, agent: str, job_id: str, *, at_least: BudgetUsage = NO_USAGE, void: BudgetUsage = NO_USAGE
 ) -> list[str]:
-    """Return the subjects of the requests for which the next model call waits; empty if it can be made.
+    """Return the subjects of the requests for which the next model call waits; empty if the call need not wait.
 
-    `at_least` is a lower bound of the usage, which may not be stored yet; `void` is usage that must be repeated.
+    `at_least` is a lower bound of the usage, for usage that is not stored yet; `void` is usage that will be repeated.
 
     Errors: `BudgetExceeded` if the run must not continue.
     """
     if ctx.run.settings.get("budget") is None:
         return []
-    # only the main job counts subruns: how much they have used while a parallel job continues depends on timing
+    # The main job alone counts subruns: the usage of subruns while a parallel job continues depends on timing.
     spent = (await ctx.services.runs.budget_usage(ctx.run.run_id, with_subruns=is_main(job_id))).maximum(at_least)
     if (limits := await load_run_budget(ctx, spent)) is None:
         return []

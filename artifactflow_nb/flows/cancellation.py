@@ -1,7 +1,7 @@
 """Cooperative cancellation points: a model call, a tool, a wait.
 
-A cancelled run continues until each of its workers is at such a point, for at most a second. So what a worker does
-between two points is either stored completely or not started; a step that stores and publishes is shielded::
+A cancelled run continues until each worker is at a cancellation point, for at most a second. So a step between two
+points is either stored completely or not started; a step that stores and publishes is shielded::
 
     worker   turn ──> [model call] ──> rows, events ──> [tool] ──> rows, events ──> turn ...
                            ^                               ^
@@ -24,7 +24,7 @@ class _Worker:
     """A part of a run that works independently: the main loop, or a parallel job.
 
     Attributes:
-        n_children: The number of workers for which this one waits.
+        n_children: The number of workers for which this worker waits.
         is_ready: Returns whether the awaited thing has arrived; None while the worker does not wait.
     """
 
@@ -71,7 +71,7 @@ class Cancellation:
         """Mark the worker as waiting; it can be cancelled until `is_ready` returns true."""
         here = self._here()
         before, here.is_ready = here.is_ready, is_ready or _never
-        if self._cancelled is not None:  # once the worker waits: `is_ready` may be true already
+        if self._cancelled is not None:  # the check runs once the worker waits: `is_ready` may be true already
             asyncio.get_running_loop().call_soon(self._check)
         try:
             yield
@@ -79,8 +79,8 @@ class Cancellation:
             here.is_ready = before
 
     async def wait_for(self, work: Awaitable[T]) -> T:
-        """Await something at a cancellation point."""
-        # `waiting` and `_here` are inlined, because a stream awaits each of its pieces here.
+        """Await work at a cancellation point."""
+        # `waiting` and `_here` are inlined, because a stream awaits each piece here.
         here = _current.get()
         if here is None or here not in self._workers:
             here = self._main
@@ -101,16 +101,16 @@ class Cancellation:
         return result
 
     async def wait_if_cancelled(self) -> None:
-        """Return at once, unless the run is cancelled; then wait for its end."""
+        """Return at once, or wait for the end of a cancelled run."""
         if self._cancelled is not None:
             with self.waiting():
                 await asyncio.Event().wait()
 
     @staticmethod
     async def _discard_result() -> NoReturn:
-        """Discard a result that arrives while the run is being stopped: raise the cancellation instead."""
+        """Raise the cancellation in place of a result that arrives while the run is being stopped."""
         task = asyncio.current_task()
-        if task is None or not task.cancelling():  # else the cancellation was delivered, and swallowed
+        if task is None or not task.cancelling():  # a task that is cancelling has swallowed the cancellation
             await asyncio.sleep(CANCEL_TIMEOUT_S)
         raise asyncio.CancelledError
 
@@ -130,7 +130,7 @@ class Cancellation:
 
     def _here(self) -> _Worker:
         here = _current.get()
-        return self._main if here is None or here not in self._workers else here  # it may be another run's
+        return self._main if here is None or here not in self._workers else here  # another run's
 
     def _check(self) -> None:
         if self._cancelled is not None and all(worker.is_waiting for worker in self._workers):
@@ -157,12 +157,12 @@ async def shielded(work: Coroutine[Any, Any, T]) -> T:
     if not is_cancelled:
         return task.result()
     if not task.cancelled():
-        task.exception()  # retrieve it; the end of the run will report the store's failure
+        task.exception()  # asyncio logs an error that nobody retrieves; the end of the run reports the error
     raise asyncio.CancelledError
 
 
 def start_task(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-    """Start a task that nobody awaits; `tasks` holds it until its end, because the loop has only weak references."""
+    """Start a task that nobody awaits; `tasks` holds the task until its end, because the event loop does not."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)

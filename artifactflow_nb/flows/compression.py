@@ -47,7 +47,7 @@ class TurnMessages:
         self._n_chars = 0
         self._units: list[list[Message]] = []
         self._cut_units: list[list[Message]] = []
-        self._cut_chars = [0]  # of the first 0, 1, 2, ... turns
+        self._cut_chars = [0]  # the lengths of the first 0, 1, 2, ... turns after a cut
         self._have_results = True
         for turn in turns:
             self.add(turn)
@@ -69,10 +69,10 @@ class TurnMessages:
         return message_chars(head) + self._n_chars
 
     def prompt(self, head: Sequence[Message], level: str, note: str = "", scale: float = 1.0) -> list[Message]:
-        """Build the messages of a prompt, compressed to its level.
+        """Build the messages of a prompt, compressed to a level.
 
         `head` is the system message, the history and the instruction; `note` is added to the last message; `level` and
-        `scale` set its length; see `COMPRESSION_LEVELS` and `window_scale`.
+        `scale` set the largest length; see `COMPRESSION_LEVELS` and `window_scale`.
         """
         limit = level_chars(level, scale)
         is_too_long = self.n_chars(head) + (len(note) + 2 if note else 0) > limit
@@ -84,7 +84,7 @@ class TurnMessages:
     def _without_oldest_turns(self, head: Sequence[Message], limit: int, note: str) -> list[Message] | None:
         """Compress like `compress_messages` if whole turns must be omitted, without visiting all turns.
 
-        None if there are too few turns, or if it is enough to cut messages.
+        Return None if there are too few turns, or if cutting messages is enough.
         """
         n_recent = n_messages = 0
         while n_messages < PRESERVE_RECENT and n_recent < self.n_turns:
@@ -264,7 +264,7 @@ def _joined(units: Sequence[Sequence[Message] | None]) -> list[Message]:
 
 
 def _cut(message: Message, chars: int) -> Message:
-    """Cut a message to about this number of characters, in the middle of its text and of its calls' values."""
+    """Cut a message to about this number of characters, in the middle of the text and of each value in a call."""
     if message.n_chars <= chars:
         return message
     share = chars // (1 + sum(len(call.params) for call in message.calls))
@@ -300,7 +300,7 @@ def _cut_to_fit(messages: list[Message], limit: int) -> list[Message]:
     longest_first = sorted(range(len(messages)), key=lambda index: messages[index].n_chars, reverse=True)
     talk = [index for index in longest_first if messages[index].role != "system"]
     system = [index for index in longest_first if messages[index].role == "system"]
-    # Many short messages, such as the results of native calls, are cut again before the system message is.
+    # Many short messages, such as the results of native calls, are cut again before the system message is cut.
     for indexes, least in ((talk, MAX_CUT_CHARS // 4), (talk, MAX_CUT_CHARS // 20), (system, MAX_CUT_CHARS // 4)):
         for index in indexes if excess > 0 else ():
             message = fitted[index]

@@ -45,7 +45,7 @@ class EventFeed:
 
     @property
     def last_at(self) -> datetime:
-        """The time of the last event so far; every run has one."""
+        """The time of the last event so far; every run has an event."""
         return self._history[-1].timestamp
 
     @property
@@ -83,7 +83,7 @@ class EventFeed:
         try:
             listener(event)
         except Exception:
-            logger.exception("A listener of the run %s failed and hears no more of it", event.run_id)
+            logger.exception("A listener of the run %s failed and gets no more events", event.run_id)
             if listener in self._listeners:
                 self._listeners.remove(listener)
 
@@ -102,10 +102,10 @@ class EventFeed:
 
 
 class EventWriter:
-    """Writes one run's events. Numbers continue after the last event of `feed` and leave out `skip`.
+    """Writes the events of one run. The first event has the number after the last event of `feed`, plus `skip`.
 
     Attributes:
-        publish_lock: Held while decisions are published, so that each is published once.
+        publish_lock: Held while decisions are published, so that each decision is published once.
     """
 
     def __init__(self, run_id: str, clock: RunClock, runs: RunStore, feed: EventFeed, *, skip: int = 0) -> None:
@@ -140,11 +140,11 @@ class EventWriter:
 
     @contextmanager
     def storing(self) -> Iterator[None]:
-        """A block that stamps events, stores them and then publishes them.
+        """A block that stamps, stores and then publishes events.
 
         Events of parallel jobs that get higher numbers meanwhile are published when the block ends. So the numbers
-        arrive in ascending order, and a reader that continues after the last number that it has misses nothing.
-        No `await` may stand between `stamp`, `drain` and the call of the store: the rows keep this order, too.
+        arrive in ascending order, and a reader that continues after its last number misses no event. No `await` may
+        stand between `stamp`, `drain` and the call of the store, so that the rows have the same order.
         """
         first_number = self._last_number + 1
         self._open_blocks.append(first_number)
@@ -185,10 +185,10 @@ class EventWriter:
         """Publish a piece of text, which is not stored; return its time and number."""
         self._last_number += 1
         at, number = self.clock.now(), self._last_number
-        place = at, number, self._run_id, agent, tool
-        # As in `publish`, which would cost one more call for each piece.
+        origin = at, number, self._run_id, agent, tool
+        # The choice of `publish` is repeated here, because one more call for each piece would cost time.
         publish = self._delayed.append if self._open_blocks else self._feed.publish
-        publish(StreamEvent(StreamEventType.LLM_CHUNK, *place, data, text, n_parts))
+        publish(StreamEvent(StreamEventType.LLM_CHUNK, *origin, data, text, n_parts))
         return at, number
 
     def drain(self) -> list[EventRow]:
@@ -205,7 +205,7 @@ class EventWriter:
             await self.flush()
 
     async def flush(self) -> None:
-        """Store the pending events; raises the error of an earlier flush in the background."""
+        """Store the pending events; raise the error of an earlier flush in the background."""
         earlier, self._flush = self._flush, None
         await self._append(earlier)
 
@@ -221,5 +221,5 @@ class EventWriter:
             try:
                 await self._runs.append_rows(rows)
             except StoreError:
-                self._pending[:0] = rows  # for the next write: it may succeed
+                self._pending[:0] = rows  # the next write may succeed
                 raise

@@ -1,8 +1,8 @@
 """Masking of secrets that are known by value: keys of settings, models and servers, secret environment variables.
 
-They are masked where text enters a run: in the results of models and tools, and in a person's input. So no row, event,
-answer, artifact, export or saved output contains them. Text that only looks like a secret is not masked, since
-documents may discuss it; `Redactor` removes it from recordings and errors.
+Secrets are masked where text enters a run: in the results of models and tools, and in a person's input. So no row,
+event, answer, artifact, export or saved output contains a known secret. Text that only looks like a secret is not
+masked, since documents may discuss such text; `Redactor` removes such text from recordings and errors.
 """
 
 import operator
@@ -19,7 +19,7 @@ from artifactflow_nb.models.base import ModelReply
 T = TypeVar("T")
 
 LOOKED_AT = 3
-"""The number of characters by which a piece is compared with the beginnings of secrets first."""
+"""The number of first characters of a secret for which a piece is searched."""
 
 
 class KnownSecrets:
@@ -31,7 +31,7 @@ class KnownSecrets:
 
     Attributes:
         beginnings: The first three characters of each spelling.
-        cut_beginnings: The first character and the first two of each spelling.
+        cut_beginnings: The first character, and the first two characters, of each spelling.
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
@@ -51,7 +51,7 @@ class KnownSecrets:
         return f"KnownSecrets(<{len(self.values)} values>)"
 
     def text(self, text: str) -> str:
-        """Mask each secret in a text; the same object is returned if it has none."""
+        """Mask each secret in a text; a text without secrets is returned as the same object."""
         if len(text) < self._shortest:
             return text
         for spelling in self._spellings:
@@ -60,11 +60,11 @@ class KnownSecrets:
         return text
 
     def are_in(self, data: bytes, shortest: int = 0) -> bool:
-        """Whether bytes contain a secret of at least this length in UTF-8, including as a part of a word."""
+        """Return whether bytes contain a secret of at least this length in UTF-8, even inside a word."""
         return any(spelling in data for spelling in self._bytes if len(spelling) >= shortest)
 
     def value(self, value: T) -> T:
-        """Mask each secret in a text, or in a mapping, list or tuple; the same object is returned if it has none."""
+        """Mask each secret in a text, mapping, list or tuple; a value without secrets stays the same object."""
         masked: Any = value
         if not self._spellings:
             return value
@@ -75,9 +75,9 @@ class KnownSecrets:
             is_same = all(map(operator.is_, (*value, *value.values()), (*items, *items.values())))
             masked = value if is_same else items
         elif isinstance(value, list | tuple):
-            parts = [self.value(item) for item in value]
-            if not all(map(operator.is_, value, parts)):
-                masked = parts if isinstance(value, list) else tuple(parts)
+            masked_items = [self.value(item) for item in value]
+            if not all(map(operator.is_, value, masked_items)):
+                masked = masked_items if isinstance(value, list) else tuple(masked_items)
         return cast("T", masked)
 
     def call(self, call: ToolCall) -> ToolCall:
@@ -120,19 +120,19 @@ class KnownSecrets:
         return self.masked_until(text, 0, end) + mask_of_rest(text[end:])
 
     def masked_until(self, text: str, start: int, end: int) -> str:
-        """Mask a part of a text; its context shows whether a short secret is a whole word."""
+        """Mask a part of a text; the text around the part shows whether a short secret is a whole word."""
         if self.text(text) is text:
             return text[start:end]
-        parts, at = [], start
+        pieces, at = [], start
         for match in self._pattern.finditer(text, start):
             if match.end() > end:
                 break
-            parts += [text[at : match.start()], MASK]
+            pieces += [text[at : match.start()], MASK]
             at = match.end()
-        return "".join((*parts, text[at:end]))
+        return "".join((*pieces, text[at:end]))
 
     def open_from(self, text: str, start: int = 0) -> int:
-        """Return the position from which a text may contain the beginning of a secret; its length if there is none."""
+        """Return the position from which a text may contain an incomplete secret, or the length of the text."""
         candidate = self._candidate(text, max(start, len(text) - self._longest))
         if candidate < len(text) and self.text(text) is not text:
             for match in self._pattern.finditer(text, start):
@@ -146,14 +146,14 @@ class KnownSecrets:
         for at in range(start, len(text)):
             rest = text[at:]
             for spelling in self._spellings:
-                # The next character decides whether a short secret is a whole word, so it is open until then.
+                # The next character decides whether a short secret is a whole word, so the secret is open until then.
                 if spelling.startswith(rest) and (len(rest) < len(spelling) or len(spelling) < SHORTEST_WORD):
                     return at
         return len(text)
 
 
 class SecretLookup:
-    """The known secrets; they are looked up again for each run, since environment variables can change.
+    """The known secrets, looked up again for each run, since environment variables can change.
 
     Attributes:
         current: The result of the last look-up.
@@ -189,7 +189,7 @@ class MaskedPieces:
         self._before: dict[DeltaKind, str] = {}
 
     def feed(self, kind: DeltaKind, piece: str) -> str:
-        """Add a piece; return the text that can be published now, empty if all of it is withheld."""
+        """Add a piece; return the text that can be published now, which may be empty."""
         text = self._tails.pop(kind, "") + piece if self._tails else piece
         for beginning in self._beginnings:
             if beginning in text:
@@ -215,7 +215,7 @@ class MaskedPieces:
         return self._secrets.masked_until(text, len(before), end)
 
     def finish(self, *, is_cut_off: bool = False) -> list[tuple[DeltaKind, str]]:
-        """Return the withheld text; if the reply ended abruptly, a mask replaces what may be most of a secret."""
+        """Return the withheld text; if the reply ended abruptly, a mask replaces text that may be most of a secret."""
         tails, self._tails = self._tails, {}
         if is_cut_off:
             return [(kind, mask_of_rest(rest)) for kind, rest in tails.items()]

@@ -20,7 +20,7 @@ class RunBudget:
     Attributes:
         initial: The budget with which the run started.
         allowed: The limits that were approved last.
-        open_subject: The subject of the open request to continue; None if there is none.
+        open_subject: The subject of the open request to continue, or None.
         n_requests: The number of requests so far.
     """
 
@@ -31,9 +31,9 @@ class RunBudget:
 
 
 async def load_run_budget(ctx: RunContext, spent: BudgetUsage, *, at_last_turn: bool = False) -> RunBudget | None:
-    """Load the limits of a run; None if it has no budget.
+    """Load the limits of a run; None if the run has no budget.
 
-    With `at_last_turn`, these are the limits at the start of the main job's last turn; `spent` is for the error.
+    With `at_last_turn`, load the limits at the start of the main job's last turn. The error names the usage `spent`.
 
     Errors: `BudgetExceeded` if a person denied a request to continue.
     """
@@ -94,7 +94,7 @@ class RoundNotes:
 
 
 def restrict_at_limit(agent: BaseAgent, used: int) -> tuple[BaseAgent, tuple[str, ...]]:
-    """Restrict an agent that has used up its rounds to its final tools; return it with their names.
+    """Restrict an agent that has used up its rounds to its final tools; return the agent and the names of the tools.
 
     An agent with rounds left is returned unchanged, without names.
     """
@@ -105,7 +105,7 @@ def restrict_at_limit(agent: BaseAgent, used: int) -> tuple[BaseAgent, tuple[str
 
 
 def reject_other_calls(final_tools: Sequence[str], response: AgentResponse) -> AgentResponse:
-    """Reject the calls of all other tools: they get an error and are not run."""
+    """Reject the calls of all other tools: the rejected calls get an error and are not run."""
     problem = "Not run: all rounds of tool calls are used up. Answer now with what you have."
     calls = (
         call if call.name in final_tools else replace(call, error=call.error or problem) for call in response.tool_calls
@@ -114,7 +114,7 @@ def reject_other_calls(final_tools: Sequence[str], response: AgentResponse) -> A
 
 
 def require_question(tool: str, response: AgentResponse) -> AgentResponse:
-    """Reject all calls of a reply that must ask the person but does not: they get an error and are not run.
+    """Reject all calls of a reply that does not ask the person: the calls get an error and are not run.
 
     `response` is the first reply of a run that must ask before research.
     """
@@ -127,7 +127,7 @@ def require_question(tool: str, response: AgentResponse) -> AgentResponse:
 
 
 def enforce_exclusive_call(agent: BaseAgent, response: AgentResponse) -> AgentResponse:
-    """Reject all calls except an exclusive one: they get an error and are not run."""
+    """Reject the calls beside an exclusive call: the rejected calls get an error and are not run."""
     exclusive = {entry.name for entry in agent.tools if entry.is_exclusive}
     first = next((index for index, call in enumerate(response.tool_calls) if call.name in exclusive), None)
     if first is None or len(response.tool_calls) == 1:

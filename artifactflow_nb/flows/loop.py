@@ -18,7 +18,7 @@ The gate only interrupts. All other steps are identified by rows of the store, s
 after a crash or an interrupt repeats nothing.
 
 Compiling a graph takes ten milliseconds or more, and the result does not depend on an engine. Each graph is therefore
-compiled once per process, and each engine has a shallow copy with its own checkpoints, which takes microseconds.
+compiled once per process, and each engine makes a shallow copy with its own checkpoints in microseconds.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -74,7 +74,7 @@ G = TypeVar("G", bound="Pregel[Any, Any, Any, Any]")
 
 
 def with_saver(graph: G, saver: BaseCheckpointSaver[str]) -> G:
-    """Copy a graph with other checkpoints and with the classes that its state may have, which `Pregel.copy` drops."""
+    """Copy a graph with other checkpoints; keep the classes that the state may have, which `Pregel.copy` drops."""
     ours = copy(graph)
     ours.checkpointer = saver.with_allowlist({(cls.__module__, cls.__name__) for cls in state_classes(graph)})
     return ours
@@ -93,15 +93,15 @@ _REASONS = {
     "length": ", cut off at its output limit",
     "content_filter": ", because the endpoint's content filter stopped it",
 }
-"""Ends of the error for a missing answer, by finish reason."""
+"""Endings of the error for a missing answer, by finish reason."""
 
 NO_SOURCE: EnglishText = "This answer names no source."
-"""Notice about an answer of a flow whose answers name sources; the text of the model stays as it is."""
+"""Notice about an answer without sources in a flow that cites sources; the text of the model stays unchanged."""
 
 LoopGraph = CompiledStateGraph[AgentState, RunContext, AgentState, AgentState]
 
 Delegate = Callable[[RunContext, AgentState, str, Any], Awaitable[ToolResult]]
-"""Executes a delegating call; takes the run, the state of the calling loop, the id of the call and its parameters."""
+"""Executes a delegating call; takes the run, the state of the calling loop, and the id and parameters of the call."""
 
 
 def initial_state(
@@ -166,7 +166,7 @@ async def model_node(state: AgentState, runtime: Runtime[RunContext]) -> Command
 
 
 async def _first_node(state: AgentState) -> str:  # a coroutine, or LangGraph would call it on another thread
-    """Return the node after the first turn if it was taken before the graph was entered, otherwise the model."""
+    """Return the node after the first turn, or the model if no turn was taken before the graph was entered."""
     if "pending" not in state:
         raise UsageError(
             "This graph reads and stores its turns in an engine, so ainvoke() cannot run it. Ask with "
@@ -191,7 +191,7 @@ def _to_gate(waiting: Sequence[str]) -> Command[str]:
 def tools_node(delegates: Mapping[str, Delegate]) -> Any:
     """Create the node that runs the calls of a reply in order.
 
-    The node stops at the first call that waits, and at adjacent calls that delegate; these become `pending`.
+    The node stops at the first call that waits, and at adjacent calls that delegate, and stores their ids in `pending`.
     """
 
     def is_job(agent: BaseAgent, call: StoredCall) -> bool:
@@ -229,11 +229,11 @@ def build_loop(
     """Build the loop as a graph.
 
     Args:
-        delegates: The functions that execute delegating calls, by the names of the tools; None for agents without.
+        delegates: The functions that execute delegating calls, by name of the tool; None for agents without delegates.
     """
     delegates = delegates or {}
     graph = StateGraph(AgentState, context_schema=RunContext)
-    # Nodes name the next one: for a conditional edge LangGraph copies the state, which takes longer than such a node.
+    # Nodes name the next node: for a conditional edge LangGraph copies the state, which takes longer than the node.
     graph.add_node("model", model_node, destinations=("gate", "tools", END))
     graph.add_node("gate", gate_node)
     after_tools = ("gate", "job", "model") if delegates else ("gate", "model")
@@ -248,7 +248,7 @@ def build_loop(
 
 @cache
 def job_loop() -> LoopGraph:
-    """Return the loop of agents that do not delegate; it has no state and is compiled once per process."""
+    """Return the loop of agents that do not delegate; the loop has no state and is compiled once per process."""
     return build_loop().compile()
 
 
@@ -281,9 +281,9 @@ class JobOutcome:
     """The end of the loop of a job.
 
     Attributes:
-        text: Its answer; empty if it failed.
-        error: The error; None if it did not fail.
-        hit_round_limit: Whether it called tools after its rounds were used up, although it could report a failure.
+        text: The answer; empty if the job failed.
+        error: The error of a failed job.
+        hit_round_limit: Whether the agent called tools after its last round, although it could report a failure.
     """
 
     text: str = ""
@@ -310,7 +310,7 @@ async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobOut
 
 
 async def last_call(ctx: RunContext, job_id: str, tool: str) -> Mapping[str, Any] | None:
-    """Return the parameters of the last successful call of a tool in a job, as executed; None without one."""
+    """Return the parameters with which a job's last successful call of a tool was executed, or None."""
     turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
     calls = [call for turn in turns for call in turn.calls if call.call.name == tool]
     done = [call for call in calls if call.result is not None and call.result.success]
@@ -336,7 +336,7 @@ def subagent_delegate(loop: LoopGraph) -> Delegate:
 
 @dataclass(frozen=True, slots=True)
 class FinalText:
-    """The text with which a loop ended, notices about it for the person, and its outcome."""
+    """The text with which a loop ended, notices for the person, and the outcome of the loop."""
 
     text: str
     notices: tuple[str, ...] = ()
@@ -344,7 +344,7 @@ class FinalText:
 
 
 async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> FinalText:
-    """Return the text of the reply that ended a loop; if it has only tool calls, the results so far.
+    """Return the text of the reply that ended a loop, or the results so far if the reply has only tool calls.
 
     Errors: `RunFailed` if there is neither text nor a result.
     """
@@ -352,7 +352,7 @@ async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> F
     text, called = reply.text, ", ".join(dict.fromkeys(reply.ignored_calls))
     notices: tuple[str, ...] = ()
     if called:
-        notices = (f"In its last turn, in which it had to answer, the model called {called}. That was not run.",)
+        notices = (f"The model called {called} in its last turn, in which it had to answer. No tool was run.",)
     if called and not text:
         if is_main(job_id) and (written := await _written_artifacts(ctx)):
             text = "\n".join(f"The artifact `{entry.artifact_id}` is written: {entry.title}." for entry in written)
@@ -378,9 +378,9 @@ async def _written_artifacts(ctx: RunContext) -> list[Artifact]:
 
 
 async def _renumber_written(ctx: RunContext, numbers: SourceNumbers) -> list[str]:
-    """Renumber the sources in the run's reports where their numbers differ; return the text of every artifact.
+    """Give each source one number in all reports of the run; return the text of every artifact.
 
-    This is done at the end of the run, because an agent cites by its own numbers while it writes.
+    Sources are renumbered at the end of the run, because each agent cites by its own numbers while it writes.
     """
     run, artifacts = ctx.run, ctx.services.artifacts
     texts = []
@@ -415,7 +415,7 @@ class DeferredSaver(BaseCheckpointSaver[str]):
         self._steps: list[Callable[[], Awaitable[object]]] = []
 
     def get_next_version(self, current: str | None, channel: None) -> str:
-        """Return the version of a channel after this one."""
+        """Return the version of a channel after `current`."""
         return self._saver.get_next_version(current, channel)
 
     async def aget_tuple(self, config: "RunnableConfig") -> "CheckpointTuple | None":

@@ -1,4 +1,4 @@
-"""Calls middleware for the model and tool calls of a run. An error in middleware is an event and never ends a run.
+"""Calls middleware for the model and tool calls of a run. An error in middleware becomes an event and ends no run.
 
 A run without middleware has no overhead: values are created only for hooks that are implemented.
 """
@@ -55,7 +55,7 @@ class MiddlewareStack:
         for observer in self.middleware:
             if not isinstance(observer, Middleware):
                 hint = (
-                    "make an object of it."
+                    "pass an object of this class."
                     if isinstance(observer, type)
                     else "its class must be made from af.extend.Middleware."
                 )
@@ -67,7 +67,7 @@ class MiddlewareStack:
 
 
 class RunMiddleware:
-    """Calls the hooks for one run. Hooks after a call get the same value as hooks before it.
+    """Calls the hooks for one run. Hooks after a call get the same value as hooks before the call.
 
     `caller_id` is the tool call for which a subrun was started; empty for other runs.
     """
@@ -191,7 +191,7 @@ class RunMiddleware:
             await self._call_hooks("on_tool_error", call, details)
 
     async def _caller_of(self, job_id: str) -> str:
-        """Return the tool call that a job carries out; for the main job the parent call of the run, or empty."""
+        """Return the tool call that a job carries out; for the main job, the parent call of the run, if any."""
         return self._caller_id if job_id == MAIN_JOB else await self._plans.tool_call_of_job(job_id) or job_id
 
     async def _call_hooks(self, hook: str, call: ModelCall | ToolInvocation, *more: Any) -> None:
@@ -208,7 +208,7 @@ class RunMiddleware:
         try:
             message = str(error)
         except Exception:  # noqa: BLE001 - `__str__` of an error of user code may fail
-            message = "(The error cannot say what it is.)"
+            message = "(The error has no readable message.)"
         data = {
             "job_id": call.job_id,
             **ids,
@@ -222,7 +222,7 @@ class RunMiddleware:
 
 
 async def _call_in_time(observer: Middleware, hook: str, *values: Any) -> None:
-    """Await an `async` hook, or run a plain one in a thread, because it may block; stop at the time limit."""
+    """Await an `async` hook, or run a plain hook in a thread, because the hook may block; stop at the time limit."""
     method = getattr(observer, hook)
     limit = asyncio.timeout(observer.timeout_s)
     try:
@@ -236,7 +236,7 @@ async def _call_in_time(observer: Middleware, hook: str, *values: Any) -> None:
     except TimeoutError:
         if not limit.expired():
             raise
-        raise TimeoutError(f"It took longer than {observer.timeout_s:g} s; the run continues without it.") from None
+        raise TimeoutError(f"The hook took longer than {observer.timeout_s:g} s; the run did not wait.") from None
 
 
 def _own_json(value: Mapping[str, Any]) -> dict[str, Any]:

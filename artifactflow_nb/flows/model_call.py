@@ -41,7 +41,7 @@ class ModelCallRecord:
     Args:
         ctx: The run.
         call_start: The call.
-        times: Its times if it is reported later than it happened; None if it starts now.
+        times: The times of a call that is reported later than it happened; None for a call that starts now.
         tells_outcome: Whether the reply may end with an outcome, which is removed from the published text.
     """
 
@@ -79,14 +79,14 @@ class ModelCallRecord:
 
     @property
     def ttft_ms(self) -> float | None:
-        """Time until the first piece arrived, in milliseconds; None before that."""
+        """Time until the first piece arrived, in milliseconds; None before the first piece."""
         if self._times is not None and self._times.first_piece is not None:
             return (self._times.first_piece - self._times.started) * 1000
         return (self._pieces[0][3] - self._span.at).total_seconds() * 1000 if self._pieces else None
 
     @property
     def _reasoning_ms(self) -> float | None:
-        """Time in ms from the first piece of reasoning to the first of the reply, or to the last; None without."""
+        """Time of the reasoning in milliseconds, until the reply starts; None without reasoning."""
         starts = [at for kind, _, _, at, _ in self._pieces if kind == "reasoning"]
         if not starts:
             return None
@@ -113,7 +113,7 @@ class ModelCallRecord:
         if kind == "answer" and splitter is not None:
             if splitter.is_open or not MARKS.isdisjoint(piece):
                 parts = splitter.feed(piece)
-            else:  # without a call, which would cost more than the rest
+            else:  # no function is called for a piece without marks, to save time
                 splitter.last = piece[-1:] or splitter.last
         for part_kind, part, called_tool in parts:
             text = self._texts[part_kind]
@@ -206,7 +206,7 @@ class ModelCallRecord:
         retry_payload: Mapping[str, Any] | None = None,
         usage: Usage | None = None,
     ) -> LlmCall:
-        """Return the row of a failed call, with the usage if it is known; publish the retry if one follows."""
+        """Return the row of a failed call, with the usage if known; publish the retry if a retry follows."""
         row = self._row(
             attempt=attempt,
             content=storable_text(partial),

@@ -1,8 +1,8 @@
-"""The second stage of a search as model calls of a run: recorded, priced and cancelled like those of its agents.
+"""The second stage of a search as model calls of a run: recorded, priced and cancelled like the calls of agents.
 
-One request writes the question in other words, since texts and people use different ones. Each other request scores a
-few passages in a parallel job of one turn. The id of the job starts with that of the search, under which views display
-it. `read_scores` parses the scores.
+One request writes the question in other words, since texts and people use different words. Each other request scores a
+few passages in a parallel job of one turn. The id of the job starts with the id of the search, so that views display
+the job below the search. `read_scores` parses the scores.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _HIGHEST = 10
 
 
 def scores_passages(ctx: RunContext, agent: BaseAgent) -> bool:
-    """Whether an agent's searches have the second stage: only in a deep run, and if its model reads prompts."""
+    """Return whether an agent's searches have the second stage: in a deep run, if the agent's model reads prompts."""
     return ctx.run.settings.get(DEPTH_SETTING) == "deep" and agent.model.provider != COMPUTED_PROVIDER
 
 
@@ -66,7 +66,7 @@ class ModelPassageScorer:
         return list(dict.fromkeys([*texts, *await self._rewritten(query)]))
 
     async def _rewritten(self, query: str) -> list[str]:
-        """Have the question written as three queries in other words; none if that fails, or the budget is spent."""
+        """Ask for three queries in other words than the question; none if the call fails or the budget is spent."""
         if await self._is_budget_spent():
             return []
         instruction = f"Question: {without_context(self.ctx.run.question)}\nThe search was for: {query}"
@@ -79,7 +79,7 @@ class ModelPassageScorer:
         return [line for line in lines if line and len(line) <= _MAX_QUERY_CHARS][:_MOST_QUERIES]
 
     async def score(self, query: str, passages: Sequence[SectionHit]) -> Sequence[PassageScore] | None:
-        """Score passages with parallel requests; None if one fails or is malformed, or the budget is spent."""
+        """Score passages with parallel requests; None if an answer is missing or malformed, or the budget is spent."""
         if await self._is_budget_spent():
             return None
         scorer = self.agent.assistant(SCORER)
@@ -98,7 +98,7 @@ class ModelPassageScorer:
         spent = await self.ctx.services.runs.budget_usage(self.ctx.run.run_id, with_subruns=is_main(self.job_id))
         try:
             limits = await load_run_budget(self.ctx, spent)
-        except BudgetExceeded:  # the next turn of the agent reports it
+        except BudgetExceeded:  # the next turn of the agent reports the error
             return True
         return limits is not None and (limits.open_subject is not None or bool(limits.allowed.exceeded(spent)))
 
@@ -117,7 +117,7 @@ class ModelPassageScorer:
 
 
 def read_scores(answer: str, passages: Sequence[str]) -> list[PassageScore] | None:
-    """Parse the scores in an answer, one for each passage; None if the answer is malformed or one is missing.
+    """Parse the scores in an answer, one for each passage; None if the answer is malformed or a score is missing.
 
     Sentences that do not occur word for word in their passage are dropped.
     """

@@ -64,7 +64,7 @@ class SubrunPause:
     """A subrun that waits or has ended.
 
     Attributes:
-        gates: The gates at which it waits, see `FlowOutcome`; empty if it has ended.
+        gates: The gates at which the subrun waits, see `FlowOutcome`; empty if the subrun has ended.
     """
 
     run: StoredRun
@@ -72,10 +72,10 @@ class SubrunPause:
 
 
 class SubrunRunner(Protocol):
-    """Starts and drives subruns; the engine implements it."""
+    """Starts and drives subruns; implemented by the engine."""
 
     async def begin_subrun(self, parent_call: ParentCall, question: str, flow: str, **chosen: Any) -> StoredRun:
-        """Start a run for a tool call, in a conversation of its own; `chosen` are its budget and model."""
+        """Start a run for a tool call, in a conversation of its own, with the budget and model in `chosen`."""
 
     async def wait_until_idle(self, run_id: str) -> SubrunPause:
         """Drive a run that can continue and has no driver; return when it has ended or waits.
@@ -88,7 +88,7 @@ class SubrunRunner(Protocol):
 
 
 async def begin_subrun(ctx: "RunContext", key: str, question: str, flow: str, budget: Budget | None) -> StoredRun:
-    """Start a run that carries out a call; it uses the model of the calling run."""
+    """Start a subrun that carries out a call, with the model of the calling run."""
     caller = await ctx.services.subruns.parent_call(key)
     return await ctx.subruns.begin_subrun(caller, question, flow, budget=budget, model=ctx.run.settings.get("model"))
 
@@ -122,7 +122,7 @@ class JobTranscript:
 
     Attributes:
         has_taken_turn: Whether the job has had a turn since this process started or resumed the run.
-        last_reply: Its last reply since then; None without one.
+        last_reply: The last reply since then, or None.
         finished_calls: The finished calls with their results, cut to the length that the model sees.
         interactions: The finished calls in the form of `AgentResponse.tool_interactions`.
     """
@@ -146,7 +146,7 @@ class JobTranscript:
         for index, turn in enumerate(fresh):
             if any(call.status != FINISHED for call in turn.calls):
                 return [*self._turns, *fresh[index:]]
-            if turn.step > self._last_step:  # a concurrent reader may have added it
+            if turn.step > self._last_step:  # a concurrent reader may have added the turn
                 self._turns.append(turn)
                 finished = [(call.call, result) for call, result in displayed_results(turn)]
                 self.finished_calls += finished
@@ -164,7 +164,7 @@ class JobTranscript:
         """Return the turns as messages of a prompt; messages of earlier prompts are reused."""
         if self._written is None or self._written.protocol is not protocol:
             self._written = TurnMessages(protocol)
-        if len(turns) != len(self._turns):  # calls of the last one are not finished
+        if len(turns) != len(self._turns):  # calls of the last turn are not finished
             return TurnMessages(protocol, turns)
         for turn in turns[self._written.n_turns :]:
             self._written.add(turn)
@@ -186,8 +186,8 @@ class JobBoard:
 
     @contextmanager
     def track(self, key: str) -> Iterator[None]:
-        """Track the job of a call within a `with` block; waiting jobs continue when it ends, even by an error."""
-        with self.cancellation.worker():  # ends last: jobs that wait for this one continue before that
+        """Track the job of a call within a `with` block; waiting jobs continue when the block ends or fails."""
+        with self.cancellation.worker():  # the worker ends last: jobs that wait for this job continue before its end
             try:
                 yield
             except GraphInterrupt as stop:
@@ -233,15 +233,15 @@ class Services:
 
     Attributes:
         agents: All agents, by name.
-        subagents: The agents that others can delegate to, by name.
+        subagents: The agents to which other agents can delegate, by name.
         of_plugins: The objects that plugins provide, by class.
         tool_services: Returns the services that tools of a run get from their context, by class.
         prices: The prices of tokens, by model.
         redact: Removes secrets from errors of third-party code before they are stored or published.
         secrets: The secrets that are known by their values.
-        reviewer: The model that decides on calls before a person is asked; None for none.
+        reviewer: The model that decides on calls before a person is asked, or None.
         asking_calls: The calls whose tools have asked the person and wait in this process, by id.
-        text_models: The models whose endpoints refuse or ignore tools, by the identity of the model object and name.
+        text_models: The models whose endpoints refuse or ignore tools, by identity of the model object and model name.
     """
 
     clock: Clock
@@ -284,7 +284,7 @@ class RunContext:
         secrets: Masks the results of models, tools and graphs.
         transcripts: The turns of jobs that were read since the flow was entered, by job; see `transcript`.
         flow: The run's flow; None for an adapted graph.
-        text_agents: The agents whose calls are in the text although their models have native ones.
+        text_agents: The agents that write calls in the text although their models have native calls.
     """
 
     run: StoredRun
@@ -304,10 +304,10 @@ class RunContext:
 
     def transcript(self, job_id: str) -> JobTranscript:
         """Return the cached turns of a job."""
-        if (known := self.transcripts.get(job_id)) is None:
-            place, is_new = (self.run.run_id, job_id), self.is_new and is_main(job_id)
-            known = self.transcripts[job_id] = JobTranscript(self.services.calls, *place, is_new=is_new)
-        return known
+        if job_id not in self.transcripts:
+            is_new = self.is_new and is_main(job_id)
+            self.transcripts[job_id] = JobTranscript(self.services.calls, self.run.run_id, job_id, is_new=is_new)
+        return self.transcripts[job_id]
 
     async def artifacts(self) -> list[Artifact]:
         """Return the artifacts on the branch of the run."""
@@ -320,9 +320,9 @@ class RunContext:
         self.transcripts.clear()
 
     def agent(self, name: str, tools: Sequence[str] = ()) -> BaseAgent:
-        """Return the agent of this name, restricted to these tools if any are named; `ToolError` if there is none.
+        """Return the agent of this name, restricted to `tools` unless empty; `ToolError` for an unknown name.
 
-        In a run without questions to the person it does not get the tool `ask_person`.
+        In a run without questions to the person, the agent does not get the tool `ask_person`.
         """
         agent = self.services.agents.get(name) or self.subagent(name)
         if agent.can_change_protocol and agent.protocol.name == "native":
@@ -334,7 +334,7 @@ class RunContext:
         return agent if len(offered) == len(agent.tool_names) else agent.with_tools(offered)
 
     def use_text_calls(self, agent: BaseAgent) -> BaseAgent:
-        """Return the agent with calls in the text, also for later runs of its model at its endpoint."""
+        """Return the agent with calls in the text; later runs with this model also use calls in the text."""
         self.text_agents.add(agent.config.name)
         self.services.text_models.add(self._model_key(agent))
         return agent.with_text_calls()
@@ -347,8 +347,8 @@ class RunContext:
         try:
             return self.services.subagents[name]
         except KeyError:
-            known = ", ".join(self.services.subagents) or "nobody"
-            raise ToolError(f"There is no agent {name!r}. You can delegate to: {known}.") from None
+            names = ", ".join(self.services.subagents) or "nobody"
+            raise ToolError(f"There is no agent {name!r}. You can delegate to: {names}.") from None
 
     def tool_context(self, agent: BaseAgent, job_id: str, tool_call_id: str, tool: str) -> ToolContext:
         """Create the context of a tool call; the tool may call `notify` from any thread."""

@@ -1,7 +1,7 @@
 """The state of an agent's loop in a checkpoint: ids, counters and a phase. Texts are in the store.
 
 Each loop, of the lead and of each job, has its own state; nodes return updates and mutate nothing. `state_classes`
-finds the classes that a checkpoint may contain: LangGraph collects them itself, but only in its strict mode.
+finds the classes that a checkpoint may contain, which LangGraph collects only in its strict mode.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,12 +43,12 @@ class AgentState(TypedDict, total=False):
     """The state of one loop: plain JSON only.
 
     Attributes:
-        current_task: Its task, cut to a label; the full text is the message's or the delegating call's.
+        current_task: The task, cut to a label; the message or the delegating call has the full text.
         session_id: The conversation, which is the scope of artifacts.
         thread_id: The LangGraph thread: one for each message.
         job_id: `main`, the tool call that delegated, or the id of a job for a plan.
         pending: Tool calls of the last reply that wait: for a decision, or as jobs of sub-agents.
-        graph_response: The end of the loop; None until then.
+        graph_response: The end of the loop; None while the loop runs.
         tools: The tools to which the loop is restricted; absent for all tools of its agent.
     """
 
@@ -79,9 +79,9 @@ def merge_agent_response_to_state(
     Args:
         state: The state before the turn.
         call_id: The model call.
-        has_calls: Whether its reply asked for tools; without any the loop is done.
+        has_calls: Whether the reply has tool calls; without tool calls, the loop is done.
         waiting: The calls of the reply that wait for a person.
-        level: The compression that the turn's prompt needed; None for the state's.
+        level: The compression that the turn's prompt needed; None keeps the level of the state.
     """
     memory = state["agent_memory"]
     rounds = memory["tool_round_count"] + (1 if has_calls else 0)
@@ -125,7 +125,7 @@ def _add_classes(annotation: Any, classes: set[type]) -> None:
 
 
 def _annotations(annotated: type) -> Iterable[Any]:
-    """Return the annotations of a class's fields; none if one of them cannot be resolved."""
+    """Return the annotations of a class's fields; none if an annotation cannot be resolved."""
     try:
         return get_type_hints(annotated, include_extras=True).values()
     except (NameError, TypeError):  # pydantic resolves names defined inside a function

@@ -36,7 +36,7 @@ DENIED = "Permission denied"
 NOBODY_ANSWERS = "Nobody can answer: state your assumption in the answer, and go on."
 """The result of a question that the person left open, or that a policy did not forward."""
 
-ERROR_CHARS = 2_000  # of an error in its event; the row of the call has all of it
+ERROR_CHARS = 2_000  # the largest length of an error in an event; the row of the call has the whole error
 
 Perform = Callable[[], Awaitable[ToolResult]]
 
@@ -44,12 +44,12 @@ Perform = Callable[[], Awaitable[ToolResult]]
 class AskingCall:
     """A call that asks the person while it runs. While a question is open, the run waits, and the call stays here.
 
-    The call is lost with its process, as any call that has started; its outcome is then unknown.
+    A call that is lost with its process has an unknown outcome, as any call that has started.
 
     Args:
         ctx: The run.
         call: The call.
-        start: Starts the call; takes the function with which its tool asks.
+        start: Starts the call; takes the function with which the tool asks the person.
     """
 
     def __init__(self, ctx: RunContext, call: StoredCall, start: Callable[[AskPerson], Awaitable[ToolResult]]) -> None:
@@ -65,7 +65,7 @@ class AskingCall:
         return await answer
 
     async def advance(self, ctx: RunContext, agent: BaseAgent, job_id: str) -> ToolResult:
-        """Return the result once the person has answered all questions; interrupts the run at an open one."""
+        """Return the result once the person has answered all questions; interrupt the run at an open question."""
         try:
             while True:
                 await asyncio.wait((self.work, self._question), return_when=asyncio.FIRST_COMPLETED)
@@ -73,9 +73,9 @@ class AskingCall:
                     return self.work.result()
                 fields, answer = self._question.result()
                 about = f"{self._key}/{self._n_questions}"
-                known = (await ctx.services.approvals.decisions([about])).get(about)
-                decision = None if known is None else known.decision
-                if known is None:
+                state = (await ctx.services.approvals.decisions([about])).get(about)
+                decision = None if state is None else state.decision
+                if state is None:
                     request = ApprovalRequest(
                         id=request_id(about),
                         run_id=ctx.run.run_id,
@@ -136,7 +136,7 @@ async def run_call(
         else:
             work = entry.run(replace(tool_context, notify=notify), params)
         result = await (work if entry.uses_store_only else ctx.jobs.cancellation.wait_for(work))
-        if result.error and not ctx.services.tools.is_built_in(entry):  # user code may have put a secret into it
+        if result.error and not ctx.services.tools.is_built_in(entry):  # user code may write a secret into an error
             result = replace(result, error=ctx.services.redact(result.error))
         return with_decision_note(ctx.secrets.result(result), request_state)
 
@@ -204,14 +204,14 @@ async def execute_call(
 
 
 def _decision(request_state: RequestState) -> Decision:
-    """Return the decision on a request; `StoreError` if it is still open."""
+    """Return the decision on a request; `StoreError` if the request is still open."""
     if request_state.decision is None:
-        raise StoreError(f"The request {request_state.request_id} is open, so its call was not run. Decide it first.")
+        raise StoreError(f"The call was not run, because its request {request_state.request_id} is open. Decide first.")
     return request_state.decision
 
 
 def _answer(request_state: RequestState) -> ToolResult:
-    """Return the result of a question: the answer of the person, or that there is none."""
+    """Return the result of a question: the answer of the person, or a sentence that nobody can answer."""
     decision = _decision(request_state)
     if decision.replaces_call:
         text = f"The person answers: {decision.instruction}"
@@ -221,7 +221,7 @@ def _answer(request_state: RequestState) -> ToolResult:
 
 
 def _denial(request_state: RequestState | None) -> ToolResult | None:
-    """Return the result of a denied call; None if the call may run. `StoreError` if its request is still open."""
+    """Return the result of a denied call; None if the call may run. `StoreError` if the request is still open."""
     if request_state is None:
         return None
     decision = _decision(request_state)

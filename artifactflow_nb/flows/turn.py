@@ -4,8 +4,8 @@ The prompt::
 
     system | history (lead only) | instruction | reply, results | reply, results | ...
 
-A stored turn is never repeated: if its node is entered again after a crash or an interrupt, it continues from the
-stored reply.
+A stored turn is never repeated: a node that is entered again after a crash or an interrupt continues from the stored
+reply.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class ModelTurn:
 
 
 class ContextManager:
-    """Builds prompts from the store and compresses them; has no state.
+    """Builds and compresses prompts from the store; has no state.
 
     Attributes:
         COMPRESSION_LEVELS: The largest number of characters of a whole prompt, by level.
@@ -89,7 +89,7 @@ class ContextManager:
 
     @staticmethod
     async def prepare_agent_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
-        """Return the changing part of the system prompt: that of the flow if it has one, otherwise the default."""
+        """Return the changing part of the system prompt, from the flow or from the default context."""
         if ctx.flow is not None and ctx.flow.prompt_context is not None:
             context = await ctx.flow.prompt_context(ctx, agent, job_id)
             if context is not None:
@@ -98,7 +98,7 @@ class ContextManager:
 
     @staticmethod
     async def default_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
-        """Return the default context: artifacts and plan for the main agent, the plan for sub-agents, else the day."""
+        """Return the default context: artifacts and plan for the main agent, the plan for sub-agents, and the day."""
         services, run = ctx.services, ctx.run
         if not is_main(job_id) and agent not in services.subagents:
             return PromptContext(now=run.started_at)
@@ -106,7 +106,7 @@ class ContextManager:
         plan = ""
         if (artifact := next((entry for entry in artifacts if entry.artifact_id == TASK_PLAN_ID), None)) is not None:
             progress = parse_plan(artifact.content, artifact.content_type)
-            # results of steps are long, and the agents that need them get them in their instructions
+            # Results of steps are long, and the instruction of an agent has the results that the agent needs.
             plan = artifact.content if progress is None else progress.checklist
         scope = {name: run.settings.get(name, "") for name in (SEARCH_SCOPE_SETTING, DEPTH_SETTING)}
         if not is_main(job_id):
@@ -169,9 +169,9 @@ class _Prompt:
     """The prompt of a turn.
 
     Attributes:
-        level: How strongly it is compressed, a key of `COMPRESSION_LEVELS`.
-        context: What a model that is not a language model reads instead of the messages.
-        shown: Its texts without the agent's own turns; a call that repeats one of them is a quotation.
+        level: The compression of the prompt, a key of `COMPRESSION_LEVELS`.
+        context: The values that a model which computes its reply reads instead of the messages.
+        shown: The texts of the prompt without the agent's own turns; a call that repeats such a text is a quotation.
         stable_chars: Length of the beginning of the system message that is the same in every turn.
         scale: The factor of the level's length; see `window_scale`.
     """
@@ -198,8 +198,8 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
     async def build(level: str) -> _Prompt:
         history: Sequence[Message] = ()
         if is_main(job_id):
-            place = ctx.run.conversation_id, ctx.run.parent_message_id
-            history = await ctx.services.conversations.format_conversation_history(*place)
+            branch = ctx.run.conversation_id, ctx.run.parent_message_id
+            history = await ctx.services.conversations.format_conversation_history(*branch)
         context = await ContextManager.prepare_agent_context(ctx, agent.config.name, job_id)
         current = agent.build_current_context(context)
         system, changing = map(ctx.secrets.text, (agent.build_complete_system_prompt(context), current))
@@ -265,7 +265,7 @@ async def take_single_turn(ctx: RunContext, agent: BaseAgent, job_id: str, instr
 async def _stream_fitting(
     call: "_TurnCall", build: Callable[[str], Awaitable[_Prompt]], level: str, conclude: bool
 ) -> tuple[_Prompt, ModelReply]:
-    """Stream the reply to the prompt at this level; if that is too long, to a more strongly compressed prompt."""
+    """Stream the reply to the prompt at this level; if the prompt is too long, compress more strongly and repeat."""
     prompt = await build(level)
     stronger = stronger_level(prompt.messages, level, prompt.scale)
     if stronger is None:
@@ -280,7 +280,7 @@ async def _stream_fitting(
 
 
 class _TurnCall:
-    """The model call of a turn, with all its attempts: streams, publishes, measures and stores it."""
+    """The model call of a turn: streams, publishes, measures and stores all attempts."""
 
     def __init__(self, ctx: RunContext, agent: BaseAgent, job_id: str, step: int, progress: TurnProgress) -> None:
         self._ctx = ctx
@@ -302,7 +302,7 @@ class _TurnCall:
 
     @classmethod
     async def begin(cls, ctx: RunContext, agent: BaseAgent, job_id: str, step: int) -> "_TurnCall":
-        """Create the call of a step; it continues with the attempts that another process stored."""
+        """Create the call of a step, with the number of attempts that another process stored."""
         is_first = not ctx.is_new and not ctx.transcript(job_id).has_taken_turn
         progress = await ctx.services.calls.turn_progress(ctx.run.run_id, job_id, step) if is_first else TurnProgress()
         return cls(ctx, agent, job_id, step, progress)
@@ -397,16 +397,16 @@ class _TurnCall:
 
     async def _begin_attempt(self, request: ModelRequest, attempt: int) -> None:
         """Call the middleware and start to measure an attempt."""
-        place: dict[str, Any] = {"call_id": self._id, "job_id": self._job_id, "step": self._step}
-        place |= {"agent": self._name, "provider": self._agent.model.provider, "model": self.model}
+        origin: dict[str, Any] = {"call_id": self._id, "job_id": self._job_id, "step": self._step}
+        origin |= {"agent": self._name, "provider": self._agent.model.provider, "model": self.model}
         now = self._ctx.clock.now()
-        self._observed = await self._ctx.middleware.before_model(request, now, attempt=attempt, **place)
+        self._observed = await self._ctx.middleware.before_model(request, now, attempt=attempt, **origin)
         native_tools = request.tools if request.tool_protocol == "native" else ()  # sent outside the prompt
         offered = [
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in native_tools
         ]
         start = ModelCallStart(
-            **place,
+            **origin,
             temperature=request.temperature,
             messages=request.messages,
             tool_settings=ToolCallSettings(
@@ -437,7 +437,7 @@ class _TurnCall:
         retry: Mapping[str, Any] | None = None,
         usage: Usage | None = None,
     ) -> None:
-        """Store a failed attempt; if another one follows, `retry` is the payload of the event about it."""
+        """Store a failed attempt; if another attempt follows, `retry` is the payload of the event about the retry."""
         delay: dict[str, Any] = {"retry_delay_s": retry_delay_s, "retry_payload": retry}
         row = self._record.fail(error_type, error_message, partial, attempt=attempt, usage=usage, **delay)
         await self._ctx.services.calls.record_model_call(row, (), self._ctx.event_writer.drain())

@@ -324,7 +324,7 @@ async def test_slow_middleware_is_abandoned(open_engine: OpenEngine, is_async: b
     before, event = problems(await engine.runs.events(result.run_id))
     assert (before.data["middleware"], before.data["error_type"]) == ("Odd", "TypeError")
     assert event.data["error_type"] == "TimeoutError"
-    assert event.data["message"] == "It took longer than 0.05 s; the run continues without it."
+    assert event.data["message"] == "The hook took longer than 0.05 s; the run did not wait."
 
 
 async def test_slow_method_delays_only_its_own_call(open_engine: OpenEngine) -> None:
@@ -442,7 +442,7 @@ def test_sealed_run_needs_no_middleware(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (lambda: [Recorder], r"<class '.*Recorder'> is not middleware: make an object of it"),
+        (lambda: [Recorder], r"<class '.*Recorder'> is not middleware: pass an object of this class"),
         (
             lambda: [print],
             r"<built-in function print> is not middleware: its class must be made from af.extend.Middleware",

@@ -33,7 +33,7 @@ async def test_run_whose_last_turn_is_a_call_ends_with_its_report(open_engine: O
     assert "The artifact `research_report` is written: Report." in result.response
     (end,) = [event for event in await engine.runs.events(result.run_id) if event.is_terminal]
     assert end.data["notices"] == [
-        "In its last turn, in which it had to answer, the model called create_artifact. That was not run."
+        "The model called create_artifact in its last turn, in which it had to answer. No tool was run."
     ]
     assert "again" not in result.response
 
@@ -62,7 +62,7 @@ async def test_lead_learns_that_a_job_ended_with_a_call(open_engine: OpenEngine)
     assert (await engine.controller.execute("What?")).response == CITED
     result = engine.model.requests[-1].messages[-1].content
     assert "I found the page 2." in result
-    assert "[In its last turn, in which it had to answer, the model called web_search. That was not run.]" in result
+    assert "[The model called web_search in its last turn, in which it had to answer. No tool was run.]" in result
 
 
 # --- sources ---------------------------------------------------------------------------------------------------------

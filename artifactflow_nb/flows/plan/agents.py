@@ -31,7 +31,7 @@ class PlannerNode(ConfigNode):
 
 
 class ApprovalNode(ConfigNode):
-    """The node `approval`: which plans need an approval. `confirm`: plans with a tool that needs approvals itself."""
+    """The node `approval`: which plans need an approval. `confirm` means plans with a tool that needs approvals."""
 
     enabled: Annotated[bool | Literal["confirm"], Field(description="true, false or 'confirm'")] = False
 
@@ -48,8 +48,8 @@ class ReplannerNode(ModelNode):
     """The agent that decides after a step how the plan continues.
 
     Attributes:
-        enabled: Whether it is called; otherwise a plan continues until a step fails.
-        skip_on_success: Whether it is called only after a step that did not succeed.
+        enabled: Whether the replanner is called; if not, a plan continues until a step fails.
+        skip_on_success: Whether the replanner is called only after a step that did not succeed.
     """
 
     enabled: Enabled = True
@@ -60,7 +60,7 @@ class ReplannerNode(ModelNode):
 
 
 class SummarizerNode(ModelNode):
-    """The agent that summarizes a finished plan; without it the answer is written from the plan."""
+    """The agent that summarizes a finished plan; without this agent, the answer is written from the plan."""
 
     enabled: Enabled = True
 
@@ -69,7 +69,7 @@ class GraphSettings(ConfigNode):
     """Limits of the whole graph.
 
     Attributes:
-        recursion_limit: Jobs for the plans of a turn: attempts at steps, replanning and summaries.
+        recursion_limit: The most jobs for the plans of a turn: attempts at steps, replanning and summaries.
     """
 
     recursion_limit: PositiveInteger = 100
@@ -121,10 +121,10 @@ RESULTS_CHARS = 24_000
 """The largest length of all results together, so that the instruction is never compressed."""
 
 REPORT_CHARS = 12_000
-"""The same in the result of the call that made the plan, which has a lower limit."""
+"""The largest length of all results together in the result of the call that made the plan."""
 
 END_REASON_CHARS = 4_000
-"""The largest length of all reasons of failed or skipped steps together, in that result."""
+"""The largest length of all reasons of failed or skipped steps together, in the result of the same call."""
 
 _LEFT_OUT = " of this result"
 
@@ -133,15 +133,15 @@ def step_task(question: str, progress: PlanProgress, step: PlanStep) -> str:
     """Write the instruction of the executor: the step, the whole plan, and the results so far."""
     plan = progress.plan
     number = plan.steps.index(step) + 1
-    parts = [
+    sections = [
         f"The task: {question}",
         f"The plan: {plan.title}\n{_listed(plan.with_step(step.id, 'running'))}",
         *_results(plan, RESULTS_CHARS),
         f"Your step, {number} of {len(plan.steps)}: {step.title}\n{step.description}".strip(),
     ]
     if failed := [job for job in progress.jobs if job.step_id == step.id and job.outcome == "failed"]:
-        parts.append(f"It was tried before and failed: {cut_text(failed[-1].text, EARLIER_CHARS, _LEFT_OUT)}")
-    return "\n\n".join(parts)
+        sections.append(f"It was tried before and failed: {cut_text(failed[-1].text, EARLIER_CHARS, _LEFT_OUT)}")
+    return "\n\n".join(sections)
 
 
 def replanner_task(question: str, progress: PlanProgress, rules: PlanRules) -> str:
@@ -173,21 +173,21 @@ def summary_task(question: str, plan: Plan, reason: str) -> str:
 def plan_result(progress: PlanProgress, rules: PlanRules) -> ToolResult:
     """Build the result of the call that created the plan: the status of each step, with the summary or the results.
 
-    It is successful if all steps were completed.
+    The result is successful if all steps were completed.
     """
     plan, reason = progress.plan, progress.end_reason(rules)
     counts = ", ".join(f"{number} {status}" for status, number in plan.counts.items())
-    parts = [f"The plan {plan.title!r} is over: {count(len(plan.steps), 'step')}, {counts}."]
+    sections = [f"The plan {plan.title!r} is over: {count(len(plan.steps), 'step')}, {counts}."]
     if reason and all(step.result != reason for step in plan.steps):
-        parts.append(f"Why it ended: {_in_a_line(reason)}")
-    parts.append("\n".join(_lines(plan)))
+        sections.append(f"Why it ended: {_in_a_line(reason)}")
+    sections.append("\n".join(_lines(plan)))
     summary = progress.summary
     if summary is not None and summary.outcome == "completed":
-        parts.append(summary.text)
+        sections.append(summary.text)
     else:
-        parts += [] if summary is None else [f"There is no summary: {_in_a_line(summary.text)}"]
-        parts += _results(plan, REPORT_CHARS)
-    text = "\n\n".join(parts)
+        sections += [] if summary is None else [f"There is no summary: {_in_a_line(summary.text)}"]
+        sections += _results(plan, REPORT_CHARS)
+    text = "\n\n".join(sections)
     metadata = {"plan_id": plan.plan_id, **plan.counts}
     if len(plan.steps_with_status("completed")) == len(plan.steps):
         return ToolResult(success=True, data=text, metadata=metadata)
@@ -195,7 +195,7 @@ def plan_result(progress: PlanProgress, rules: PlanRules) -> ToolResult:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    """List the steps, one per line, with the reason if one failed or was skipped."""
+    """List the steps, one per line, with the reason of each failed or skipped step."""
     reasons = [step.result if step.status in {"failed", "skipped"} else "" for step in plan.steps]
     limit = _share([len(reason) for reason in reasons], END_REASON_CHARS)
     for number, (step, reason) in enumerate(zip(plan.steps, reasons, strict=True), 1):

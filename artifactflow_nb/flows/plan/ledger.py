@@ -18,7 +18,7 @@ from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.store.plans import EventFactory, PlanChange, PlanEdit, PlanTransition
 
 RESULT_CHARS = 2_000
-"""The characters of a step's result in its event; the plan has all of it."""
+"""The largest length of a step's result in an event; the plan has the whole result."""
 
 EventSpec = tuple[StreamEventType, Callable[[PlanTransition], Mapping[str, Any]]]
 """The type of an event, and its payload as a function of the completed change."""
@@ -135,7 +135,7 @@ class PlanLedger:
         """Build the change of a plan with its events.
 
         Events get their numbers before the change is written: the plan that was read shows whether there will be a new
-        version. They have the time of the job's row, so that a step lasts equally long in frames and views.
+        version. Events have the time of the job's row, so that a step lasts equally long in frames and views.
         """
         at = self.ctx.clock.now()
         run = self.ctx.run

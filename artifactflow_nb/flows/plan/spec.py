@@ -97,7 +97,7 @@ from artifactflow_nb.tools.base import Tool, ToolPermission
 from artifactflow_nb.tools.lead import call_subagent
 
 _TOO_LATE = "The plan was over by then."
-"""The reason for which a step is skipped that a person adds when all others are done."""
+"""The reason for skipping a step that a person adds when all other steps are done."""
 
 _NODES = {"execute": "executor", "replan": "replanner", "finish": "summarizer", "summarize": "summarizer"}
 
@@ -106,7 +106,7 @@ class PlanState(TypedDict):
     """The position in the graph of a plan; the progress of the plan itself is in the store.
 
     Attributes:
-        n: The number of the job for which it is entered.
+        n: The number of the job for which a node is entered.
     """
 
     session_id: str
@@ -122,8 +122,8 @@ class PlanNodes:
     """The nodes of a plan's graph.
 
     A node that is entered again after a crash may have finished its job already. Each node therefore first computes the
-    next job from the store. If that is a different job, even of the same node, the node returns to the graph; LangGraph
-    would otherwise continue the loop that it stored for the earlier job.
+    next job from the store. If the next job is a different job, even of the same node, the node returns to the graph;
+    otherwise LangGraph would continue the stored loop of the earlier job.
     """
 
     def __init__(self, loop: LoopGraph) -> None:
@@ -147,7 +147,7 @@ class PlanNodes:
         return _next_move(await ledger.progress(), plan_rules(ledger.ctx.services.graph_config))
 
     async def executor(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, Any]:
-        """Execute a step; the answer of its agent is the result, unless it reported a failure."""
+        """Execute a step; the answer of the agent is the result, unless the agent reported a failure."""
         ctx, ledger = runtime.context, _ledger(state, runtime)
         rules, progress = plan_rules(ctx.services.graph_config), await ledger.progress()
         if _is_other(move := _next_move(progress, rules), state):
@@ -159,7 +159,7 @@ class PlanNodes:
             job = await ledger.start_job(progress, "execute", EXECUTOR.name, task, step=step)
         end = await self._run(ctx, state, job, EXECUTOR.name, step)
         outcome, text = await self._outcome(ctx, job, end)
-        seen = (await ledger.progress()).plan  # a person may have changed it meanwhile
+        seen = (await ledger.progress()).plan  # a person may have changed the plan meanwhile
         await ledger.end_step(seen, finish_job(job, outcome, text), EXECUTOR.name)
         return await self.next_node(ledger)
 
@@ -190,14 +190,14 @@ class PlanNodes:
     async def _act(
         self, ledger: PlanLedger, seen: Plan, job: PlanJob, params: Mapping[str, Any] | None, end: JobOutcome
     ) -> None:
-        """Apply the decision of the replanner; without one the plan ends."""
+        """Apply the decision of the replanner; without a decision, the plan ends."""
         if params is None:
             problem = describe_error(end.error) if end.error is not None else "it gave no decision that can be acted on"
             await ledger.end_job(
                 seen, finish_job(job, "finish", f"The replanner did not decide: {problem}."), REPLANNER.name
             )
             return
-        # validated by the tool, because the text protocol writes an empty list as an empty text
+        # The tool validates the decision, because the text protocol writes an empty list as an empty text.
         decision = PlanDecision.model_validate(plan_decide.bind(params).model_dump())
         edit, events = _edit_of(decision, job)
         await ledger.end_job(seen, finish_job(job, decision.decision, decision.reason), REPLANNER.name, edit, events)
@@ -264,7 +264,7 @@ def _ledger(state: PlanState, runtime: Runtime[RunContext]) -> PlanLedger:
 
 
 def plan_policy(services: Services, policy: ApprovalPolicy) -> PlanPolicy:
-    """Return the rules and tools of plans, and the tools whose every call needs an approval under this policy."""
+    """Return the rules and tools of plans, with the tools that need an approval for each call under this policy."""
     executor = services.agents[EXECUTOR.name]
     tools = {tool.name: tool for tool in executor.tools if tool.name != REPORT_FAILURE_TOOL}
     confirmed = {name: tool.permission is ToolPermission.CONFIRM for name, tool in tools.items()}
@@ -296,13 +296,13 @@ def plan_delegate(loop: LoopGraph) -> Delegate:
 
 @cache
 def plan_loop() -> LoopGraph:
-    """Return the loop of the planning agent; it has no state and is compiled once per process."""
+    """Return the loop of the planning agent; the loop has no state and is compiled once per process."""
     loop = job_loop()
     return build_loop({call_subagent.name: subagent_delegate(loop), PLAN_CREATE_TOOL: plan_delegate(loop)}).compile()
 
 
 async def _prompt_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
-    """Return the default context with the plan of the job: the plan that it belongs to or has created."""
+    """Return the default context with the plan that the job belongs to or has created."""
     context = await ContextManager.default_context(ctx, agent, job_id)
     key = await ctx.services.plans.tool_call_of_job(job_id)
     if key is None:
@@ -319,7 +319,7 @@ def _tool_services(services: Services, policy: ApprovalPolicy, _run: StoredRun) 
 
 
 def _describe_tool(entry: Tool, tools_of: Callable[[str], Sequence[Tool]]) -> Tool:
-    """Copy a tool that writes steps with a description that lists the tools of steps; return others unchanged."""
+    """Add the tools of steps to the description of a tool that writes steps; return other tools unchanged."""
     if entry.name not in {PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL}:
         return entry
     return with_step_tools(entry, tuple(tool.name for tool in tools_of(EXECUTOR.name)))

@@ -34,7 +34,7 @@ CATEGORY = "plan"
 
 
 class StepDraft(ToolParams):
-    """A step as an agent or a person writes it; a text alone is its title."""
+    """A step as written by an agent or a person; a plain text is the title of a step."""
 
     title: Annotated[str, Field(description="What is done, in a line.", min_length=1)]
     description: Annotated[str, Field(description="What it takes, for an agent that knows nothing else.")] = ""
@@ -113,8 +113,8 @@ class PlanPolicy:
 
     Attributes:
         tools: The tools of steps, by name.
-        confirm_tools: The names of the tools whose every call needs an approval; not those whose permission depends on
-            the call.
+        confirm_tools: The names of the tools that need an approval for each call. Tools whose permission depends on the
+            call are not included.
     """
 
     rules: PlanRules
@@ -122,20 +122,20 @@ class PlanPolicy:
     confirm_tools: Collection[str]
 
     def requires_approval(self, drafts: Iterable[StepDraft]) -> bool:
-        """Whether these steps need an approval."""
+        """Return whether these steps need an approval."""
         if self.rules.approval != "confirm":
             return self.rules.approval
         return any(name in self.confirm_tools for draft in drafts for name in draft.tools or self.tools)
 
     def plan_refusal(self, draft: PlanDraft, n_plans: int) -> str:
-        """Return the reason to reject a plan in a turn that already had `n_plans` plans; empty if there is none."""
+        """Return the reason to reject a plan in a turn that already had `n_plans` plans, or an empty text."""
         if n_plans >= self.rules.max_plans:
             had = f"{n_plans} plans, the most that it may have"
             return f"Not carried out: this turn has had {had}. Answer with what is known, and say what was not done."
         return self._unknown_tools(draft.steps)
 
     def decision_refusal(self, args: PlanDecision, progress: PlanProgress) -> str:
-        """Return the reason to reject a decision on a plan; empty if there is none."""
+        """Return the reason to reject a decision on a plan, or an empty text."""
         choices = progress.choices(self.rules)
         if args.decision not in choices:
             return f"{args.decision} is not possible now; choose one of: {', '.join(choices)}."
@@ -149,7 +149,7 @@ class PlanPolicy:
 
 
 async def _permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:
-    """Return whether a call needs approval, as configured for plans and revisions; not if it will be rejected."""
+    """Return the configured permission of a plan or revision; a call that will be rejected needs no approval."""
     is_draft = isinstance(args, PlanDraft) or (isinstance(args, PlanDecision) and args.decision == "revise")
     if not is_draft or not ctx.service(PlanPolicy).requires_approval(_drafts(args)):
         return ToolPermission.AUTO
@@ -157,7 +157,7 @@ async def _permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:
 
 
 async def refusal_reason(ctx: ToolContext, args: BaseModel) -> str:
-    """Return the reason to reject a call of a plan tool; empty if there is none."""
+    """Return the reason to reject a call of a plan tool, or an empty text."""
     policy, plans = ctx.service(PlanPolicy), ctx.service(PlanStore)
     if isinstance(args, PlanDraft):
         return policy.plan_refusal(args, await plans.n_plans(ctx.run_id))
@@ -172,7 +172,7 @@ def _drafts(args: BaseModel) -> list[StepDraft]:
 
 
 async def _decide(ctx: ToolContext, **values: Any) -> str:
-    """Accept a decision that can be applied; `ToolError` for any other."""
+    """Accept a decision that can be applied; `ToolError` for any other decision."""
     args = PlanDecision.model_validate(values)
     if problem := await refusal_reason(ctx, args):
         raise ToolError(problem)
@@ -180,21 +180,21 @@ async def _decide(ctx: ToolContext, **values: Any) -> str:
 
 
 async def _preview(ctx: ToolContext, args: BaseModel) -> str:
-    """Format the steps for the approval request, and note how many can be executed if not all."""
+    """Format the steps for the approval request; add a note if the limits do not allow to execute all steps."""
     drafts = _drafts(args)
     lines = []
     for number, draft in enumerate(drafts, 1):
         description = f": {safe_markdown_line(draft.description)}" if draft.description else ""
         tools = f" (with {safe_markdown_line(', '.join(draft.tools))})" if draft.tools else ""
         lines.append(f"{number}. **{safe_markdown_line(draft.title)}**{description}{tools}")
-    listed = "\n".join(lines)
+    step_list = "\n".join(lines)
     left = ctx.service(PlanPolicy).rules.max_steps
     progress = await ctx.service(PlanStore).progress_for_job_call(ctx.conversation_id, ctx.message_id, ctx.tool_call_id)
     if progress is not None:  # a revision: the executed steps count
         left -= progress.n_executed
     if len(drafts) <= left:
-        return listed
-    return f"{listed}\n\nOf these {count(len(drafts), 'step')} at most {left} can be carried out."
+        return step_list
+    return f"{step_list}\n\nOf these {count(len(drafts), 'step')} at most {left} can be carried out."
 
 
 plan_create = Tool(

@@ -66,8 +66,8 @@ class ExtendableGraph:
     Add an agent to the runs with `Workbench.register_agent` or `Engine.register_agent`.
 
     Attributes:
-        lead: The agent that coordinates; by default that of the research flow.
-        agents: The agents to which the lead can delegate, by name; by default those of the research flow.
+        lead: The agent that coordinates; by default the lead agent of the research flow.
+        agents: The agents to which the lead can delegate, by name; by default the agents of the research flow.
     """
 
     lead: LeadAgent = field(default_factory=lambda: LeadAgent(LEAD))
@@ -76,9 +76,9 @@ class ExtendableGraph:
     )
 
     def __post_init__(self) -> None:
-        known = {config.name for config in self.lead.subagents}
+        names = {config.name for config in self.lead.subagents}
         for name, agent in self.agents.items():
-            if name not in known:
+            if name not in names:
                 self.lead.register_subagent(agent.config)
 
     def register_agent(self, source: AgentLike) -> AgentConfig:
@@ -90,7 +90,7 @@ class ExtendableGraph:
 
     @staticmethod
     def compile(checkpointer: "BaseCheckpointSaver[str]", interrupt_before: Sequence[str] | None = None) -> LoopGraph:
-        """The graph, ready to run, with these checkpoints.
+        """Return the graph, ready to run, with this checkpointer.
 
         Args:
             checkpointer: Stores the position in the graph.
