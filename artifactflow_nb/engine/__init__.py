@@ -1,6 +1,6 @@
 """Opens, starts, drives, resumes and ends runs; the only room that wires the rooms below.
 
-As `af.engine` it is the workbench for programs without a notebook; the names below are loaded on first use.
+`af.engine` is the workbench for programs without a notebook; the names below are loaded on first use.
 """
 
 from typing import TYPE_CHECKING, Any

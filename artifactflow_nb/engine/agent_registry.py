@@ -1,8 +1,8 @@
-"""The agents of an engine: those of its flows and those that users register, each with its tools.
+"""The agents of an engine, each with its tools: the agents of the flows, and the agents that users register.
 
-An agent's model is the first of: its entry in `agent_models`, the model of its node or its own, the configured model.
-Its temperature is the first of: the value configured for its node, the setting for all agents, the packaged value. The
-packaged value is sent only to models that are known to take one.
+An agent's model is the first of: the entry in `agent_models`, the model of the node or of the agent, the configured
+model. An agent's temperature is the first of: the value configured for the node, the setting for all agents, the
+packaged value. The packaged value is sent only to models that are known to take a temperature.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,13 +28,13 @@ from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 class AgentRegistry:
     """Builds agents and assigns their tools.
 
-    `agent_models` has models by the names of agents; all others have `model`. `config` applies to new runs.
+    `agent_models` has models by the names of agents; all other agents have `model`. `config` applies to new runs.
 
     Attributes:
         agents: All agents of new runs, by name; the lead agent is the first.
-        subagents: The agents to which others can delegate.
+        subagents: The agents to which other agents can delegate.
 
-    Errors: `UsageError` if the configuration gives an agent a tool that it must not have.
+    Errors: `UsageError` if the configuration gives an agent a tool of other agents.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class AgentRegistry:
 
     @property
     def flow_models(self) -> set[Model]:
-        """The models of built-in agents that belong to their flow: they use no endpoint and cost nothing."""
+        """The models of built-in agents that belong to a flow, use no endpoint and cost nothing."""
         models = (agent.config.model for agent in self._flow_agents.values())
         return {model for model in models if model is not None and not isinstance(model, str)}
 
@@ -102,8 +102,8 @@ class AgentRegistry:
         return agents
 
     def services_for(self, services: Services, settings: Mapping[str, Any]) -> Services:
-        """Return the services with the agents in the configuration that a run with these settings started with."""
-        if settings.get("graph_config", {}) == services.graph_config.changed:  # as for most runs
+        """Return the services with agents as configured in the settings with which a run started."""
+        if settings.get("graph_config", {}) == services.graph_config.changed:  # the usual case
             return services
         config = load_graph_config(settings.get("graph_config"), flows=self.flows)
         agents = self._build(config)
@@ -111,9 +111,9 @@ class AgentRegistry:
         return replace(services, agents=agents, subagents=subagents, graph_config=config)
 
     def agents_of_flow(self, name: str, config: GraphConfig | None = None) -> Mapping[str, BaseAgent]:
-        """Return the agents that take part in a flow, by name; the first one answers.
+        """Return the agents that take part in a flow, by name; the first agent answers.
 
-        `config` is the configuration of a run; None for the one of new runs.
+        `config` is the configuration of a run; None for the configuration of new runs.
         """
         is_other = config is not None and config.changed != self._config.changed
         agents = self._build(config) if config is not None and is_other else self.agents
@@ -129,7 +129,7 @@ class AgentRegistry:
         return agent.bind(config, self._tools_of(config, graph), self._model, self._prompts)
 
     def register_agent(self, source: AgentLike) -> BaseAgent:
-        """Add and return an agent for delegations; `UsageError` if it is invalid or its name is in use."""
+        """Add and return an agent for delegations; `UsageError` for an invalid agent or a name that is in use."""
         own = as_agent(source)
         name = own.config.name
         if name in self.agents:
@@ -158,14 +158,14 @@ class AgentRegistry:
     ) -> None:
         """Replace the tools of MCP servers.
 
-        `offered` maps agents to the names of tools that they get in addition to those of their configuration.
+        `offered` maps the name of an agent to the names of further tools, which the agent gets beside configured tools.
         """
         self._tools.replace_tools(before, tools)
         self._mcp_tools = offered
         self._offer()
 
     def agent(self, name: str) -> BaseAgent:
-        """Return the agent of this name; `UsageError` with the known names if there is none."""
+        """Return the agent of this name; `UsageError` with the known names for an unknown name."""
         if name not in self.agents:
             raise UsageError(f"There is no agent {brief(name)}. Known: {', '.join(self.agents)}.")
         return self.agents[name]
@@ -179,10 +179,10 @@ class AgentRegistry:
     def check(self, config: GraphConfig, flow: str | None) -> None:
         """Raise `UsageError` for tools in a configuration that are not registered.
 
-        If a flow is named, only its agents are checked: others may use tools of servers that are not started.
+        With `flow`, only agents of the flow are checked: other agents may use tools of servers that are not started.
         """
         checked = (config, flow, *self._tools)
-        if checked == self._checked:  # as for most runs
+        if checked == self._checked:  # the usual case
             return
         for name, node in config.nodes.items():
             if name in (self.agents if flow is None else self.agents_of_flow(flow)):
@@ -196,7 +196,7 @@ class AgentRegistry:
             raise UsageError(f"Invalid tools for agent {agent!r}: {error}") from None
 
     def _tools_of(self, config: AgentConfig, graph: GraphConfig) -> tuple[Tool, ...]:
-        """Return the tools of an agent: those of its configuration, its own tools, then tools that were added later."""
+        """Return the tools of an agent: the configured tools, the agent's own tools, then tools of later calls."""
         flow_agent = self._flow_agents.get(config.name)
         if flow_agent is not None and flow_agent.for_config is not None:
             flow_agent = flow_agent.for_config(graph)
@@ -215,14 +215,14 @@ class AgentRegistry:
         return tuple(tools.values())
 
     def _configured(self, config: AgentConfig, graph: GraphConfig) -> AgentConfig:
-        """Return the agent with the values of the settings; `UsageError` for a tool that it must not have."""
+        """Return the agent with the values of the settings; `UsageError` for a tool of other agents."""
         for name in config.required_tools:
             if problem := self._refusal(name, config.name):
                 raise UsageError(f"{config.name!r} is configured with {name}: {problem}. Remove it.")
         model = self._agent_models.get(config.name, config.model)
-        wanted = self._settings.tool_protocol
-        known = (self._model if model is None or isinstance(model, str) else model).tool_protocols
-        protocol = config.tool_protocol or (wanted if wanted in known else "auto")
+        configured = self._settings.tool_protocol
+        supported = (self._model if model is None or isinstance(model, str) else model).tool_protocols
+        protocol = config.tool_protocol or (configured if configured in supported else "auto")
         settings, changed = self._settings, graph.changed.get(config.name, {})
         temperature, is_optional = config.temperature, config.temperature_is_optional and "temperature" not in changed
         if settings.temperature is not None and "temperature" not in changed:
@@ -238,12 +238,12 @@ class AgentRegistry:
         )
 
     def _refusal(self, tool: str, agent: str) -> str:
-        """Return the reason why the configuration cannot give an agent this tool; empty if it can."""
+        """Return the reason why the configuration cannot give an agent this tool, or an empty text."""
         flow = self._flow_of_tool.get(tool)
         if flow is not None and tool in self._owners:
-            return f"the {flow.name} flow itself offers it, to {self._owners[tool]} alone"
+            return f"the {flow.name} flow gives this tool to {self._owners[tool]} alone"
         if flow is not None and all(agent != other.config.name for other in flow.agents):
-            return f"it is for the agents of the {flow.name} flow alone"
+            return f"the {flow.name} flow gives this tool to agents of the flow alone"
         flow_agent = self._flow_agents.get(agent)
         can_delegate = flow_agent is not None and issubclass(flow_agent.agent_class, LeadAgent)
         reasons = {call_subagent.name: "only the lead can delegate", ask_person.name: "only the lead asks the person"}
@@ -251,7 +251,7 @@ class AgentRegistry:
 
 
 def with_node(config: AgentConfig, node: ConfigNode | None) -> AgentConfig:
-    """Return the agent with the values of its configuration node; unchanged without one."""
+    """Return the agent with the values of the agent's configuration node, if there is a node."""
     values = {name: value for name, value in node or () if name in AgentNode.model_fields}
     if "tools" in values:
         values["required_tools"] = values.pop("tools")

@@ -1,9 +1,8 @@
 """Checkpoints of unfinished runs: LangGraph's program counters, in a SQLite file of their own.
 
-The record of a run is the store: if the checkpoint is old or lost, the run executes its graph again and repeats nothing
-that is stored. So a built-in flow has a checkpoint only while its run waits. An adapted graph has one after each step.
-`NewestCheckpointSaver` lists what it adds to LangGraph's saver, and architecture.md what each addition was measured to
-be worth.
+The record of a run is the store: if the checkpoint is old or lost, the run executes its graph again and repeats no
+stored step. So a built-in flow has a checkpoint only while its run waits. An adapted graph has a checkpoint after each
+step. `NewestCheckpointSaver` lists the additions to LangGraph's saver; architecture.md has the benefit of each.
 """
 
 import logging
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 
 MAX_FREE_BYTES = 4 * 2**20
-"""Unused bytes in the file, and in its write-ahead log, above which they are returned to the file system."""
+"""The largest number of unused bytes in the file, or in the write-ahead log; more is returned to the file system."""
 
 _KEEP_NEWEST = """
 CREATE TRIGGER IF NOT EXISTS keep_newest AFTER INSERT ON checkpoints
@@ -55,14 +54,14 @@ def _ignore_journal_mode(action: int, pragma: str | None, *_more: str | None) ->
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open or create the file, in the journal mode for its file system, as a file that can be made smaller."""
+    """Open or create the file, in the journal mode for the file system, as a file that can shrink."""
     connection = connect(path)
     try:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has an effect on a new file only
         set_journal_mode(connection, path)
         connection.execute(f"PRAGMA journal_size_limit = {MAX_FREE_BYTES}")
         connection.set_authorizer(_ignore_journal_mode)  # `setup` would switch to WAL on a network file system too
-        connection.isolation_level = "IMMEDIATE"  # the saver commits, so that it must not begin a transaction itself
+        connection.isolation_level = "IMMEDIATE"  # each write begins a transaction, which the saver commits
     except BaseException:
         connection.close()
         raise
@@ -72,29 +71,29 @@ def _connect(path: Path) -> sqlite3.Connection:
 class NewestCheckpointSaver(AsyncSqliteSaver):
     """LangGraph's SQLite saver, with the newest checkpoint of each LangGraph thread.
 
-    It adds to `AsyncSqliteSaver`:
+    The additions to `AsyncSqliteSaver`:
 
-    - A checkpoint is deleted in the transaction that stores the next one, and unused space is returned.
+    - A checkpoint is deleted in the transaction that stores the next checkpoint, and unused space is returned.
     - A step that fails or is cancelled is rolled back. Its transaction would lock the file for other processes.
     - A value that cannot be serialized stays in the memory of this process, with a `Placeholder` in the checkpoint. So
       a graph with such values works as without a workbench, even across interrupts, and nothing is pickled.
 
     LangGraph makes shallow copies of a saver, which share its attributes.
 
-    Errors: `sqlite3.Error`; those of the serializer; `RunFailed` for a value in the memory of another process.
+    Errors: `sqlite3.Error`; errors of the serializer; `RunFailed` for a value in the memory of another process.
     """
 
     serde: CheckedSerializer
 
     def __init__(self, connection: aiosqlite.Connection, secrets: SecretLookup | None = None) -> None:
         super().__init__(connection, serde=CheckedSerializer(secrets))
-        # By thread, namespace and id of a checkpoint: the values of its placeholders by their tokens.
+        # The values of placeholders by token, for each checkpoint by thread, namespace and id.
         self._values: dict[tuple[str, str, str | None], dict[str, Any]] = {}
 
     @classmethod
     async def open(cls, path: Path, secrets: SecretLookup | None = None) -> Self:
         """Open or create the file. The saver belongs to the running event loop."""
-        # A connection that was not closed keeps the process from ending, unless a daemon thread created it.
+        # An open connection keeps the process from ending, unless a daemon thread created the connection.
         connection = await run_in_thread(lambda: aiosqlite.Connection(partial(_connect, path), 64), "checkpoints")
         try:
             await connection
@@ -108,7 +107,7 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
         return saver
 
     async def aget_tuple(self, config: "RunnableConfig") -> "CheckpointTuple | None":
-        """Return the newest checkpoint of the thread, or that of the id in `config`, with placeholders replaced."""
+        """Return the checkpoint named in `config` or the newest of the thread, with placeholders replaced."""
         if (stored := await super().aget_tuple(config)) is None:
             return None
         values = self._values.get(_key(stored.config), {})
@@ -119,9 +118,9 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
             if value.token not in values:
                 raise RunFailed(
                     f"The graph cannot continue here: {value.path} in its state has the type {value.kind}, which "
-                    "cannot be serialized, so only the workbench that started the run has it. Use values that can be "
+                    "cannot be serialized: only the workbench that started the run has it. Use values that can be "
                     "serialized (text, numbers, lists, mappings, classes that the annotations of the state name), or "
-                    "compile the graph with its own checkpointer that can store it. Then ask again."
+                    "compile the graph with a checkpointer that can store the value. Then ask again."
                 )
             return values[value.token]
 
@@ -137,7 +136,7 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
         metadata: "CheckpointMetadata",
         new_versions: "ChannelVersions",
     ) -> "RunnableConfig":
-        """Store a checkpoint in the place of the one before it."""
+        """Store a checkpoint in place of the checkpoint before."""
         thread_id, namespace, before = _key(config)
         async with self._rolled_back_on_error():
             try:
@@ -172,7 +171,7 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
         await self.shrink()
 
     def _with_placeholder(self, key: tuple[str, str, str | None], channel: str, value: Any) -> Any:
-        """Return the value, or a placeholder if it cannot be serialized; `key` is that of the checkpoint."""
+        """Return the value, or a placeholder if the value cannot be serialized; `key` identifies the checkpoint."""
         if self.serde.can_serialize(value):
             return value
         path, kind = self.serde.find_unserializable(channel, value)
@@ -185,12 +184,12 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
         try:
             yield
         except BaseException:
-            # No other step has a transaction: the next one gets the lock after this is in the queue of the connection.
+            # No other step has a transaction: the next step gets the lock after the rollback is in the queue.
             await self.conn.rollback()
             raise
 
     async def shrink(self) -> None:
-        """Return unused space to the file system if there is much of it; after an error the space is reused."""
+        """Return much unused space to the file system; after an error the file keeps and reuses the space."""
         with suppress(sqlite3.Error):
             sql = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
             [(n_bytes,)] = await self.conn.execute_fetchall(sql)
@@ -199,11 +198,11 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
                     await self.conn.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def has_thread(self, thread_id: str) -> bool:
-        """True if the thread has a checkpoint to continue from; without one, its graph starts again.
+        """Return whether the thread has a checkpoint to continue from; a graph without a checkpoint starts again.
 
-        LangGraph numbers checkpoints by the time of day and takes the highest number for the newest. After the clock
-        was set back between two processes, that is an older one. The run then continues there, and still repeats
-        nothing that is stored.
+        LangGraph numbers checkpoints by the time of day and takes the highest number for the newest. If the clock was
+        set back between two processes, the highest number is an older checkpoint. The run then continues at the older
+        checkpoint, and still repeats no stored step.
         """
         sql = "SELECT 1 FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
         return bool(await self.conn.execute_fetchall(sql, (thread_id,)))
@@ -215,9 +214,9 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
 
 
 def _key(config: "RunnableConfig") -> tuple[str, str, str | None]:
-    """Thread, namespace and id of a checkpoint."""
-    place = config["configurable"]
-    return str(place["thread_id"]), place.get("checkpoint_ns", ""), place.get("checkpoint_id")
+    """Return thread, namespace and id of a checkpoint."""
+    address = config["configurable"]
+    return str(address["thread_id"]), address.get("checkpoint_ns", ""), address.get("checkpoint_id")
 
 
 class Checkpoints:
@@ -226,7 +225,7 @@ class Checkpoints:
     Attributes:
         saver: The checkpointer with which graphs are compiled; set by `open`.
 
-    Errors: `StoreError` with the file, the loss if it is deleted, and what to do.
+    Errors: `StoreError` that names the file, the loss if the file is deleted, and what to do.
     """
 
     saver: NewestCheckpointSaver
@@ -236,9 +235,9 @@ class Checkpoints:
         self._secrets = secrets
 
     async def open(self, unfinished: Collection[str]) -> None:
-        """Open or create the file, and delete the checkpoints of all threads but the unfinished ones.
+        """Open or create the file, and delete the checkpoints of all threads that are not unfinished.
 
-        Processes that were killed may have left others.
+        Processes that were killed may have left such checkpoints.
         """
         async with self.translate_errors():
             self.saver = await NewestCheckpointSaver.open(self.path, self._secrets)
@@ -246,7 +245,7 @@ class Checkpoints:
                 await self.saver.adelete_thread(thread_id)
 
     async def drop(self, thread_id: str) -> None:
-        """Delete the checkpoints of a thread; if that fails, the next `open` does it."""
+        """Delete the checkpoints of a thread; after an error, the next `open` deletes the checkpoints."""
         try:
             async with self.translate_errors():
                 await self.saver.adelete_thread(thread_id)
@@ -261,12 +260,12 @@ class Checkpoints:
         except sqlite3.Error as error:
             cause = store_error(self.path, f"{self.path} cannot be used", error, salvage=False)
             raise StoreError(
-                f"{cause} It holds only the positions of unfinished runs in their graphs: without it they start again "
-                "from what is stored of them, and repeat nothing that is finished."
+                f"{cause} The file holds only the positions of unfinished runs in their graphs: without the file, the "
+                "runs start again from their stored steps, and repeat nothing that is finished."
             ) from error
 
     async def close(self) -> None:
-        """Close the file once the step that is being stored is complete."""
+        """Wait for the step that is being stored, then close the file."""
         if hasattr(self, "saver"):
             async with self.saver.lock:
                 await self.saver.conn.close()

@@ -1,4 +1,4 @@
-"""The sources that a run cites: their texts as the run read them, their locations, and their changes since then."""
+"""The sources that a run cites: the texts that the run read, the locations, and the changes since then."""
 
 import os
 import sqlite3
@@ -60,7 +60,7 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[
     Args:
         db: The store.
         run_id: The run.
-        cited: The addresses of the sources. Results about others are not read: a long branch has many.
+        cited: The addresses of the sources. Results about other sources are not read: a long branch has many results.
     """
     try:
         run = load_run(db, run_id or "")
@@ -92,9 +92,9 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[
 
 
 def artifact_evidence(db: sqlite3.Connection, artifact: Artifact, cited: Collection[str] | None = None) -> Evidence:
-    """Load the texts of sources behind a version: those of the run that wrote it; for a manual edit, of its message.
+    """Load the texts of sources from the run that wrote a version, or for a manual edit from the run of the message.
 
-    Without `cited`, the sources are those that the version lists.
+    Without `cited`, the sources that the version lists are loaded.
     """
     row = db.execute("SELECT run_id FROM runs WHERE message_id = ?", (artifact.message_id,)).fetchone()
     cited = addresses_of(artifact.markdown) if cited is None else cited
@@ -115,7 +115,7 @@ class CitedTexts:
     Attributes:
         texts: Texts in Markdown with their lists of sources.
         read: Reads the store.
-        load_evidence: Loads what the run has read of sources, by a connection and the addresses of the sources.
+        load_evidence: Loads the texts of sources that the run has read; takes a connection and the sources' addresses.
     """
 
     texts: Sequence[str]
@@ -138,15 +138,15 @@ def export_references(form: str, cited: CitedTexts, *args: object) -> Any:
 
 
 def source_link(db: sqlite3.Connection, address: str, passage: str = "") -> str:
-    """Return the web address of a source, or the relative path of its file near the working folder; else empty.
+    """Return the web address of a source, or the relative path of a file near the working folder, or an empty text.
 
-    The fragment of a path leads to a passage of the file, or without one to the section (see `place_in_file`).
+    The fragment of a path leads to the passage in the file, or to the section without a passage; see `place_in_file`.
     """
     return _link(_location(db, address), address, passage or _section_text(db, address))
 
 
 def _location(db: sqlite3.Connection, address: str) -> str:
-    """Return the web address or the relative path of a source; empty for an unknown source and a path that is far."""
+    """Return the web address or the relative path of a source; empty for an unknown source and for a distant file."""
     if not address.startswith(SCHEME):
         return address if address.startswith(("http://", "https://")) else ""
     source_id = address.removeprefix(SCHEME).partition("#")[0]
@@ -171,12 +171,12 @@ def _link(location: str, address: str, passage: str) -> str:
     if not location or location.startswith(("http://", "https://")):
         return location
     path = Path(location)
-    place = place_in_file(path, address.partition("#")[2], passage)
-    return quote(path.as_posix()) + (f"#{place}" if place else "")
+    fragment = place_in_file(path, address.partition("#")[2], passage)
+    return quote(path.as_posix()) + (f"#{fragment}" if fragment else "")
 
 
 def linked_file(db: sqlite3.Connection, path: str) -> Path | None:
-    """Return the file of a source by the path in a `source_link`; None for a file that is no source."""
+    """Return the file of a source by the path in a `source_link`; None for a file that is not a source."""
     file = Path(os.path.abspath(path))  # noqa: PTH100 - the index does not follow links
     return file if db.execute("SELECT 1 FROM sources WHERE uri = ?", (file.as_uri(),)).fetchone() else None
 
@@ -184,18 +184,18 @@ def linked_file(db: sqlite3.Connection, path: str) -> Path | None:
 def artifact_citations(
     db: sqlite3.Connection, artifact: Artifact, page_button: Callable[[str, str], str] = lambda _address, _passage: ""
 ) -> Citations:
-    """Return the citations of a version of an artifact, with the texts of the sources that its run read."""
-    listed = listed_sources(artifact.markdown)
-    if not listed:
+    """Return the citations of a version of an artifact, with the texts of the sources that the version's run read."""
+    cited = listed_sources(artifact.markdown)
+    if not cited:
         return Citations({})
-    addresses = [source.address for source in listed.values()]
+    addresses = [source.address for source in cited.values()]
     sections = {address: (_location(db, address), _section_text(db, address)) for address in addresses}
 
     def link(address: str, passage: str) -> str:
         location, text = sections.get(address, ("", ""))
         return _link(location, address, passage or text)
 
-    return Citations(listed, artifact_evidence(db, artifact), link, page_button)
+    return Citations(cited, artifact_evidence(db, artifact), link, page_button)
 
 
 _GONE = ("status 404", "status 410")
@@ -206,7 +206,7 @@ class SourceReview:
     """The changes of sources since a run read them.
 
     Attributes:
-        changes: The sources that have changed; their claims are empty.
+        changes: The sources that have changed; the claims of each change are empty.
         unchecked: The sources that could not be compared.
     """
 
@@ -221,7 +221,7 @@ async def review_sources(used: Sequence[SourceOfRun], sources: SourceManager, fe
     """
     changes: list[SourceChange] = []
     unchecked: list[UncheckedSource] = []
-    indexed = {known.source_id for known in await sources.sources()}
+    indexed = {source.source_id for source in await sources.sources()}
     folders = {source_id.partition("/")[0] for source_id in indexed}
     pages = [source for source in used if not source.address.startswith(SCHEME)]
     for source in used:
@@ -237,7 +237,7 @@ async def review_sources(used: Sequence[SourceOfRun], sources: SourceManager, fe
         except NotFound:
             changes.append(SourceChange(source.address, source.title, "removed"))
         except UsageError:
-            unchecked.append(UncheckedSource(source.address, "is in a folder that is not there now"))
+            unchecked.append(UncheckedSource(source.address, "is in a folder that does not exist now"))
         else:
             if not source.is_same_as(section.text):
                 changes.append(SourceChange(source.address, source.title, "changed"))

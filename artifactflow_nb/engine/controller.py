@@ -80,10 +80,10 @@ class RunResult:
     """The result of a run so far.
 
     Attributes:
-        status: `completed`, `failed`, `cancelled`, `waiting` or `abandoned`: it can be resumed.
-        response: The answer; None if there is none.
-        outcome: How far it answers the question: `answered`, `partly` or `not_in_sources`; None if unknown.
-        error_type: The type of the error because of which the run ended or was abandoned; None without one.
+        status: `completed`, `failed`, `cancelled`, `waiting`, or `abandoned` for a run that can be resumed.
+        response: The answer, or None.
+        outcome: How far the answer answers the question: `answered`, `partly` or `not_in_sources`; None if unknown.
+        error_type: The type of the error with which the run ended or was abandoned, or None.
         metrics: Time, tokens and cost so far.
     """
 
@@ -148,7 +148,7 @@ class ExecutionController:
     ) -> StoredRun:
         """Check a question and store it as a message with its run, which `start` then drives.
 
-        The arguments are those of `RunOptions`. Known secrets are masked in the question, for the model as well.
+        `RunOptions` describes the arguments. Known secrets are masked in the question, for the model as well.
         """
         self._services.secrets.refresh()
         question = content.encode("utf-8", "replace").decode().strip()
@@ -159,8 +159,8 @@ class ExecutionController:
         if (spec := self._engine.flows.specs.get(flow)) is not None and spec.check_question is not None:
             parent_id = None
             if conversation_id is not None:
-                place = conversation_id, parent_message_id
-                parent_id = await self._engine.database.read(lambda db: resolve_parent(db, *place))
+                branch = conversation_id, parent_message_id
+                parent_id = await self._engine.database.read(lambda db: resolve_parent(db, *branch))
             new = FlowQuestion(
                 question, conversation_id, parent_id, work, self._engine.folder, self._engine.recorded_settings
             )
@@ -211,7 +211,7 @@ class ExecutionController:
     ) -> StoredRun:
         """Store a message's question again, or `content` instead, with the same parent and a new run.
 
-        Flow, budget and model are those of the run that answered the message, unless others are passed.
+        The new run has the flow, the budget and the model of the run that answered the message, unless passed here.
         """
         message = await self._services.conversations.message(message_id)
         options = RunOptions(
@@ -231,7 +231,7 @@ class ExecutionController:
         return await self.begin(message.content if content is None else content, **options)
 
     async def _keep_models(self, run: StoredRun, *, may_be_better: bool = False) -> None:
-        """Raise `UsageError` with advice if a run that repeats another one would have another model."""
+        """Raise `UsageError` with advice if a repetition of `run` would have another model."""
         try:
             await self._engine.run_config.check_models(run, may_be_better=may_be_better)
         except UsageError as error:
@@ -290,7 +290,7 @@ class ExecutionController:
 
         Args:
             thread_id: The run's thread.
-            message_id: The run's message, as a check; None for none.
+            message_id: The run's message, as a check; None for no check.
             decisions: Decisions by request id.
             approved: The decision on the only open request, instead of `decisions`.
         """
@@ -316,7 +316,7 @@ class ExecutionController:
         return await self.scheduler.start(run)
 
     async def resume_if_ready(self, run: StoredRun) -> bool:
-        """Start a run whose requests are decided or whose process has died; True if it was started."""
+        """Start a run whose requests are decided or whose process has died; return whether the run was started."""
         return await self.scheduler.resume_if_ready(run)
 
     async def join(self, run_id: str) -> None:
@@ -362,8 +362,8 @@ class ExecutionController:
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Store a decision at once, and continue the run as soon as possible.
 
-        If other jobs of the run are working, it continues when they are done. A decision for the run or the
-        conversation also decides the other open requests of the same tool there.
+        If other jobs of the run are working, the run continues when the jobs are done. A decision for the run or the
+        conversation also decides the other open requests for the same tool in the run or conversation.
 
         Errors: `NotFound` and `Conflict` as for the store; `UsageError` if the tool is not registered here, or the
             run's model or budget is not available; `StoreError` if nothing was stored, or if the decision is stored
@@ -382,12 +382,12 @@ class ExecutionController:
             covered = [other for other in of_same_tool if other.allows(same)]
             for other in covered:
                 await self._hold_start_locks(other.run_id, start_locks)
-                with suppress(Conflict):  # it was decided concurrently
+                with suppress(Conflict):  # the request was decided concurrently
                     await approvals.decide({other.id: same}, now)
             for run_id in dict.fromkeys([request.run_id, *(other.run_id for other in covered)]):
                 await self._continue(run_id, request_id)
                 run = await self._services.runs.get(run_id)
-                if run.parent_call is not None:  # the parent waits at the same request, unless it was deleted
+                if run.parent_call is not None:  # the parent waits at the same request, unless the parent was deleted
                     with suppress(NotFound):
                         parent = await self._services.runs.get(run.parent_call.run_id)
                         await self._continue(parent.run_id, request_id)
@@ -399,7 +399,7 @@ class ExecutionController:
 
         Args:
             thread_id: The run's thread.
-            message_id: The run's message, as a check; None for none.
+            message_id: The run's message, as a check; None for no check.
             decisions: Decisions by request id.
         """
         if thread_id is None:
@@ -420,7 +420,7 @@ class ExecutionController:
         return await self._services.runs.get(run.run_id)
 
     def as_stored(self, decision: Decision) -> Decision:
-        """Return the decision as it is read back from the store, with known secrets masked.
+        """Return the decision in the form that the store returns, with known secrets masked.
 
         Errors: `UsageError` for parameters that are nested too deeply.
         """
@@ -437,7 +437,7 @@ class ExecutionController:
     ) -> ApprovalRequest:
         """Return the request of a decision if the decision can be carried out here.
 
-        Without `keeps_models`, the run may continue with other models than those with which it started.
+        Without `keeps_models`, the run may continue with other models than at its start.
 
         Errors: `UsageError` if the run, the tool or the budget is not available, or the edited parameters do not fit.
         """
@@ -486,37 +486,37 @@ class ExecutionController:
         return request
 
     async def _hold_start_locks(self, run_id: str, stack: ExitStack) -> None:
-        """Hold the start locks of a run and its parent, so that neither counts as abandoned in the meantime."""
+        """Hold the start locks of a run and its parent, so that neither run counts as abandoned in the meantime."""
         run = await self._services.runs.get(run_id)
         for each in (run_id, *([run.parent_call.run_id] if run.parent_call else [])):
             stack.enter_context(self._engine.run_locks.starting(f"start-{each}"))
 
     async def _continue(self, run_id: str, request_id: str) -> None:
-        """Continue a run after a decision; `StoreError` that names the decision if it cannot continue."""
+        """Continue a run after a decision; `StoreError` that names the decision if the run cannot continue."""
         try:
             await self.scheduler.continue_after_decision(run_id)
-        except NotFound:  # it was deleted meanwhile
+        except NotFound:  # the run was deleted meanwhile
             raise
         except (StoreError, UsageError) as error:
             raise StoreError(
-                f"The decision on {request_id} is stored, but its run cannot continue now. {error} "
-                "Once that is repaired, run.resume() continues it."
+                f"The decision on {request_id} is stored, but the run cannot continue now. {error} "
+                "Solve this problem, then call run.resume()."
             ) from error
 
     async def single_request(self, run_id: str) -> ApprovalRequest:
-        """Return the only open request of a run; `UsageError` with a list of several, `NotFound` if there is none."""
+        """Return the only open request of a run; `NotFound` if there is none, `UsageError` that lists several."""
         pending = await self._services.approvals.open_requests(run_id)
         if not pending:
             run = await self._services.runs.get(run_id)
             status = effective_status(self._engine.folder, run.status, None, run.start_lock)
             advice = (
-                " It is abandoned: everything was decided, but its process ended before the next step. "
+                " The run is abandoned: all requests were decided, but the process ended before the next step. "
                 "Call run.resume()."
                 if run.status == WAITING and status == ABANDONED
                 else ""
             )
             raise NotFound(f"The run {run_id!r} is not waiting for a decision.{advice}")
         if len(pending) > 1:
-            listed = "; ".join(f"{request.id}: {request.title}" for request in pending)
-            raise UsageError(f"{len(pending)} requests are open; pass the id of one of them. {listed}")
+            titles = "; ".join(f"{request.id}: {request.title}" for request in pending)
+            raise UsageError(f"{len(pending)} requests are open; pass the id of one request. {titles}")
         return pending[0]

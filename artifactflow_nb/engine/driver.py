@@ -54,10 +54,10 @@ if TYPE_CHECKING:
     from artifactflow_nb.engine.engine import Engine
 
 RESTART_SKIP = 1_000_000
-"""Event numbers that a run leaves out when it continues after the death of its process.
+"""The number of event numbers that a run leaves out when the run continues after the death of its process.
 
-That process may have published pieces of text after the last stored event. A reader who names the last number that it
-has, such as an `EventSource` that connects again, is not to miss events that get the same numbers.
+The dead process may have published pieces of text after the last stored event. A reader that continues after its last
+number, such as an `EventSource` that connects again, would miss new events with the numbers of these pieces.
 """
 
 logger = logging.getLogger(__name__)
@@ -88,17 +88,17 @@ class RunDriver:
         run: The run's row when the process acquired it.
         feed: The run's events so far, and its listeners.
         clock: The run's clock.
-        owner: The owner that the run's row names; its lock is released when this process stops driving the run.
-        is_new: Whether the run is new: nothing was decided, and its graph has no checkpoint yet.
-        skip: Event numbers to leave out; see `RESTART_SKIP`.
+        owner: The owner that the run's row names; the owner's lock is released when this process stops driving the run.
+        is_new: Whether the run is new: nothing was decided, and the graph has no checkpoint yet.
+        skip: The number of event numbers to leave out; see `RESTART_SKIP`.
 
     Attributes:
-        lock: Orders decisions and pauses: its holder can rely on `is_driving`.
+        lock: Orders decisions and pauses: `is_driving` does not change while the lock is held.
         is_driving: Whether the run is driven, so that this driver reads new decisions.
         is_detached: Set before the task is cancelled to leave the run as it is, to be resumed later.
         is_clicked: Set before the task is cancelled by a click, as opposed to code.
         is_ended: Whether this driver has ended the run.
-        storage_problem: The error of the store because of which the run was abandoned, with advice; None without one.
+        storage_problem: The error of the store after which the run was abandoned, with advice, or None.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class RunDriver:
     async def drive(self) -> None:
         """Drive the run until it ends or waits; an error ends the run and is not raised.
 
-        If the store fails, the run does not end: it is abandoned and can be resumed.
+        If the store fails, the run does not end: the run is abandoned and can be resumed.
         """
         try:
             try:
@@ -187,9 +187,9 @@ class RunDriver:
             await self.end(outcome)
 
     async def _wait_for_start(self) -> None:
-        """Wait for a place among the running runs, and for one among the runs that prepare their first model call.
+        """Wait for a place among the running runs, then for a place among the runs that prepare a first model call.
 
-        Runs that continue do not wait for new ones. A subrun needs no place, because its parent has one.
+        Runs that continue do not wait for new runs. A subrun needs no place, because the parent run has a place.
         """
         places = self._engine.places_of_new_runs if self._is_new else self._engine.places_of_continuing_runs
         with self.cancellation.waiting():
@@ -225,7 +225,7 @@ class RunDriver:
                     data["outcome"] = progress.answer_outcome
                 return RunOutcome(COMPLETED, StreamEventType.COMPLETE, data, progress.response)
             self._is_new, self._context = False, replace(self._context, is_new=False)
-            # Held while a decision may restart the run, so that the run does not count as abandoned.
+            # The lock is held while a decision may restart the run, so that the run does not count as abandoned.
             with self._engine.run_locks.starting(f"start-{self.run.run_id}"):
                 async with self.lock:
                     has_paused = False
@@ -247,7 +247,7 @@ class RunDriver:
         await publish_decisions(requests, self._event_writer, run_id, only_while_waiting=only_while_waiting)
 
     async def _pause(self, gates: Sequence[Sequence[str]]) -> bool:
-        """Store and publish that the run waits at these gates; False if a decision arrived at the last moment."""
+        """Store and publish that the run waits at these gates; return False if a decision arrived meanwhile."""
         services, run_id = self._engine.services, self.run.run_id
         await self._event_writer.flush()
         pending = [request.id for request in await services.approvals.open_requests(run_id)]
@@ -277,7 +277,7 @@ class RunDriver:
         return RunOutcome(CANCELLED, StreamEventType.CANCELLED, {"partial": partial, **clicked}, partial or None)
 
     def _masked(self, error: Exception) -> Exception:
-        """Redact the message of an error, since third-party code that the run called may put secrets into it."""
+        """Redact the message of an error, since third-party code may write secrets into the message."""
         return redacted(error, self._engine.services.redact)
 
     async def cancel(self) -> None:
@@ -296,7 +296,7 @@ class RunDriver:
         await self._event_writer.close()
 
     def _stop(self, *, is_over: bool = False) -> None:
-        """Stop driving. With `is_over` the run has ended or waits, so its row no longer names an owner."""
+        """Stop driving. With `is_over`, the run has ended or waits, and the run's row names no owner."""
         self.is_driving = False
         if self._place is not None:
             self._place.release()
@@ -304,10 +304,10 @@ class RunDriver:
         self._engine.run_locks.release(self.owner, is_over=is_over)
 
     async def _end(self, outcome: RunOutcome) -> None:
-        """Store the end and publish it; if it cannot be stored, the run is abandoned instead."""
+        """Store and publish the end; if the end cannot be stored, the run is abandoned."""
         services, run_id = self._engine.services, self.run.run_id
         if outcome.status != COMPLETED:
-            with suppress(StoreError):  # storing the end reports it
+            with suppress(StoreError):  # storing the end below reports the error
                 await self.publish_decisions()
         try:
             flow, abort_writes = self._context.flow, None
@@ -319,7 +319,7 @@ class RunDriver:
 
             def also_write(db: "Connection") -> list[StreamEvent]:
                 subruns[:] = load_unfinished_subruns(db, run_id)
-                if "execution_metrics" in outcome.data:  # the event has the same mapping, and is stored after this
+                if "execution_metrics" in outcome.data:  # the event has the same mapping, and is stored afterwards
                     outcome.data["execution_metrics"] = load_metrics(db, run_id, event.timestamp).as_json()
                 if outcome.status == CANCELLED and (usage := load_stopped_usage(db, run_id)):
                     outcome.data["stopped_usage"] = usage
@@ -340,11 +340,11 @@ class RunDriver:
             if asking.run_id == run_id:
                 services.asking_calls.pop(key).work.cancel()
         await self._engine.controller.subruns.cancel_subruns(subruns, by_code=not outcome.data.get("clicked"))
-        if not self._is_new or flow is None:  # else nothing was stored, because the run has not waited
+        if not self._is_new or flow is None:  # a new run of a flow has not waited, so it has no checkpoint
             await self._engine.checkpoints.drop(self.run.thread_id)
 
     async def _interrupt(self, error: Exception) -> None:
-        """Stop driving the run and publish the reason; its stored state is left to be resumed."""
+        """Stop driving the run and publish the reason; the stored state can be resumed."""
         with suppress(StoreError):  # the reason is published below
             await self._event_writer.flush()
         self.storage_problem = f"{describe_error(self._masked(error))} {await self._advice()}"
@@ -354,14 +354,14 @@ class RunDriver:
         self._event_writer.publish(self._event_writer.stamp(StreamEventType.ERROR, data))
 
     async def _advice(self) -> str:
-        """Return a sentence on how to continue the run; empty if it was deleted."""
+        """Return a sentence on how to continue the run, or that the run was deleted."""
         run_id = self.run.run_id
         with suppress(StoreError):
             if not await self._engine.database.read(lambda db: run_exists(db, run_id)):
                 return f"The run {run_id} was deleted."
         return (
-            f"The run {run_id} is abandoned. Once that is repaired, run.resume() continues it and repeats nothing "
-            "that is stored."
+            f"The run {run_id} is abandoned. Solve this problem, then call run.resume(): the run continues, and no "
+            "stored step is repeated."
         )
 
 
@@ -394,8 +394,8 @@ class RunScheduler:
 
         The task ends when the run ends, waits or is abandoned. It raises nothing that the run's events do not report.
 
-        Errors: `Conflict` if another process drives it or it has ended; `StoreError` if the store cannot be written;
-            `UsageError` if its flow, model or budget is not available here.
+        Errors: `Conflict` if another process drives the run or the run has ended; `StoreError` if the store cannot be
+            written; `UsageError` if the run's flow, model or budget is not available here.
         """
         async with self._lock_of(run.run_id):
             if (task := self._tasks.get(run.run_id)) is not None and not task.done():
@@ -403,7 +403,7 @@ class RunScheduler:
                     await driver.publish_decisions()
                     return task
                 await asyncio.wait([task])
-            if not self._engine.run_locks.owns(run.owner):  # of its own runs the process has the current rows
+            if not self._engine.run_locks.owns(run.owner):  # the rows of own runs are current
                 run = await self._services.runs.get(run.run_id)
                 await self._engine.run_config.check_resume(run)
             driver = await self._acquire(run)
@@ -411,11 +411,11 @@ class RunScheduler:
             return self._run_in_task(driver, driver.drive)
 
     def _lock_of(self, run_id: str) -> asyncio.Lock:
-        """Return the lock for starting or ending a run; it exists as long as it is held or waited for."""
+        """Return the lock for starting or ending a run, which exists as long as a task holds or awaits the lock."""
         return self._starting.setdefault(run_id, asyncio.Lock())
 
     def _run_in_task(self, driver: RunDriver, work: Callable[[], Coroutine[Any, Any, None]]) -> "asyncio.Task[None]":
-        """Run a driver's coroutine in a task; until it ends, no other driver of this process drives the run."""
+        """Run a driver's coroutine in a task; until the task ends, no other driver of this process drives the run."""
         run_id = driver.run.run_id
 
         async def drive() -> None:
@@ -430,37 +430,37 @@ class RunScheduler:
         return task
 
     async def resume_if_ready(self, run: StoredRun) -> bool:
-        """Start a run whose requests are decided or whose process has died; True if it was started."""
+        """Start a run whose requests are decided or whose process has died; return whether the run was started."""
         is_decided = run.status == WAITING and await self._services.approvals.can_resume(run.run_id)
         if not is_decided and not (run.status == RUNNING and is_owner_gone(self._engine.folder, run.owner)):
             return False
         try:
             await self.start(run)
-        except Conflict:  # another process has acquired it
+        except Conflict:  # another process has acquired the run
             return False
         return True
 
     async def continue_after_decision(self, run_id: str) -> None:
-        """Resume a run after a decision if it is ready; otherwise publish the decision to its listeners."""
+        """Resume a run after a decision if the run is ready; if not, publish the decision to listeners."""
         driver = self._drivers.get(run_id)
         if driver is not None:
             async with driver.lock:
                 if driver.is_driving:
-                    with suppress(StoreError):  # the resume publishes it
+                    with suppress(StoreError):  # the resumed run publishes the decision
                         await driver.publish_decisions()
                     return
         if await self.resume_if_ready(await self._services.runs.get(run_id)):
             return
         async with self._lock_of(run_id):
             if run_id not in self._drivers:
-                with suppress(StoreError):  # then the process that resumes the run publishes it
+                with suppress(StoreError):  # after an error, the process that resumes the run publishes the decision
                     feed = await self.feeds.get_current(run_id)
                     clock = RunClock(self._services.clock, feed.last_at)
                     event_writer = EventWriter(run_id, clock, self._services.runs, feed)
                     await publish_decisions(self._services.approvals, event_writer, run_id, only_while_waiting=True)
 
     async def join(self, run_id: str) -> None:
-        """Return when this process no longer drives the run: it has ended, waits, or is driven elsewhere.
+        """Return when this process no longer drives the run: the run has ended, waits, or is driven elsewhere.
 
         Errors: `StoreError` with the reason and advice if the store failed and the run was abandoned.
         """
@@ -472,7 +472,7 @@ class RunScheduler:
                 raise StoreError(problem)
 
     async def _acquire(self, run: StoredRun) -> RunDriver:
-        """Acquire a run for this process unless it owns it already, and create its driver."""
+        """Acquire a run for this process, unless the process owns the run already, and create a driver."""
         is_ours, gone_owner = self._engine.run_locks.owns(run.owner), None
         if is_ours and run.owner:
             owner = run.owner
@@ -482,7 +482,7 @@ class RunScheduler:
         try:
             if owner != run.owner and not await self._services.runs.acquire(run.run_id, owner, gone_owner=gone_owner):
                 present = await self._services.runs.get(run.run_id)
-                reason = "another process runs it" if present.status == RUNNING else f"it is {present.status}"
+                reason = "another process runs it" if present.status == RUNNING else f"its status is {present.status}"
                 raise Conflict(f"The run {run.run_id!r} cannot be continued here: {reason}.")
             feed = await (self.feeds.get if is_ours else self.feeds.get_current)(run.run_id)
         except BaseException:
@@ -493,7 +493,7 @@ class RunScheduler:
         return RunDriver(self._engine, run, feed, clock, owner, is_new=is_new, skip=skip)
 
     def _forget(self, run_id: str, driver: RunDriver) -> None:
-        """Remove a driver whose task is done, and wake the run that waits for this one."""
+        """Remove a driver whose task is done, and wake the parent run that waits for the run."""
         if self._drivers.get(run_id) is not driver:
             return
         del self._drivers[run_id], self._tasks[run_id]
@@ -509,7 +509,7 @@ class RunScheduler:
     async def _wake(self, run_id: str) -> None:
         try:
             await self.resume_if_ready(await self._services.runs.get(run_id))
-        except NotFound:  # it was deleted, or only the subrun was imported
+        except NotFound:  # the parent was deleted, or only the subrun was imported
             return
         except (StoreError, UsageError):
             logger.debug("The run %s was not resumed", run_id, exc_info=True)
@@ -519,7 +519,7 @@ class RunScheduler:
 
         `by_code` is true for `run.cancel()` in a cell, false for a click.
 
-        Errors: `Conflict` if it has ended already; `StoreError` if its end could not be stored.
+        Errors: `Conflict` if the run has ended already; `StoreError` if the end could not be stored.
         """
         is_over = False
         while not is_over:  # a task that is cancelled before its first step, or while it pauses, does not end the run
@@ -542,7 +542,7 @@ class RunScheduler:
             raise StoreError(driver.storage_problem)
 
     def storage_problem(self, run_id: str) -> str | None:
-        """Return the error of the store because of which a run that was driven here was abandoned; None without one."""
+        """Return the error of the store after which a run that was driven here was abandoned, or None."""
         return self._storage_problems.get(run_id)
 
     async def aclose(self) -> None:

@@ -1,6 +1,6 @@
 """The engine opens, wires and closes the rooms: store, model, tools, agents, flows, controller. Headless and async.
 
-All of its methods run on the event loop that opened it.
+All methods of an engine run on the event loop that opened the engine.
 """
 
 import asyncio
@@ -78,23 +78,23 @@ CHECKPOINT_FILE = "checkpoints.db"
 MODELS_TIMEOUT_S = 1.0
 """Longest time in seconds that a page waits for the list of models of an endpoint."""
 MAX_RUNNING_RUNS = 256
-"""Most new runs, and most runs that continue, that are driven at once, however many files the process may open."""
+"""The most new runs, and the most continuing runs, that are driven at once, however many files a process may open."""
 
 _FILES_PER_RUN = 4
-"""Open files of a usual run: the connection of its model call, those of two parallel jobs, and a spare one."""
+"""The open files of a usual run: connections of a model call and of two parallel jobs, and one in reserve."""
 MAX_STARTING_RUNS = 8
-"""How many new runs prepare their first model call at the same time; the others wait.
+"""The most new runs that prepare a first model call at the same time; further runs wait.
 
-200 at once would each hold half a run in memory, so that Python looks through all objects of the process for garbage:
-that took a quarter of the time.
+200 runs at once would each hold half a run in memory, so that Python would search all objects of the process for
+garbage: the search took a quarter of the time.
 """
 MAX_RESCANNED_FILES = 1000
 """Largest number of files of a folder that is scanned at the start of a run: about 20 ms."""
 
 
 def max_running_runs() -> int:
-    """Return how many new runs, and how many that continue, may use half of the file descriptors together."""
-    if sys.platform == "win32":  # there is no limit of open files to respect
+    """Return the most new runs, and the most continuing runs, that together use half of the file descriptors."""
+    if sys.platform == "win32":  # Windows has no limit of open files
         return MAX_RUNNING_RUNS
     import resource
 
@@ -112,16 +112,16 @@ class Engine:
         model: The model of the agents; None for the configured model.
         approvals: The policy that decides before a person is asked; see `ApprovalPolicy`. A `Reviewer` is asked before
             the default policy.
-        reviewer: The model that is asked before a policy; None for none.
-        prompts: A folder with prompt files that override the packaged ones, or None.
+        reviewer: The model that is asked before a policy, or None.
+        prompts: A folder with prompt files that override the packaged prompts, or None.
         agent_models: Models for single agents, by the agent's name: a name at the endpoint, or a model object.
         clock: The source of time.
         ids: The source of ids.
         middleware: User code that is called before and after every call, in this order.
-        flows: Flow specs in addition to the built-in ones.
-        plugins: Plugins in addition to the built-in ones.
-        search: Search engines of `web_search`, as objects: in addition to those that the settings name if these name
-            any, else instead of the local sources.
+        flows: Flow specs in addition to the built-in flows.
+        plugins: Plugins in addition to the built-in plugins.
+        search: Search engines of `web_search`, as objects. They are added to the search engines that the settings name,
+            or replace the local sources if the settings name none.
 
     Attributes:
         graph_config: The configuration of agents and flows for new runs; each run keeps its configuration.
@@ -131,9 +131,9 @@ class Engine:
         mcp: The MCP servers and the tools that they offer.
         prices: The prices of tokens by model.
         search_name: The names of the search engines.
-        secrets: The secrets that are known by their values; they are masked in texts that enter a run.
-        reviewer: The model that decides on calls before a person is asked; None for none.
-        plugins: The plugins by name, the built-in ones first.
+        secrets: The secrets that are known by their values and masked in texts that enter a run.
+        reviewer: The model that decides on calls before a person is asked, or None.
+        plugins: The plugins by name, the built-in plugins first.
         own_plugins: The argument `plugins`.
     """
 
@@ -141,7 +141,7 @@ class Engine:
     mode = "live"
     """The mode that the rows of new runs name."""
     recorded_settings: Mapping[str, Any] | None = None
-    """The settings of the recorded run that a verification executes again; None otherwise."""
+    """The settings of the recorded run that a verification executes again; None outside of a verification."""
 
     def __init__(
         self,
@@ -233,9 +233,9 @@ class Engine:
         return f"Engine(model={model_name(self.model)!r}, folder={str(self.folder)!r})"
 
     async def open(self) -> Self:
-        """Open the store, the checkpoints and the controller; `StoreError` with the path if that fails.
+        """Open the store, the checkpoints and the controller; `StoreError` with the path after a failure.
 
-        Errors: `UsageError` for a data folder that is a link out of the folder that holds it, or has such a link.
+        Errors: `UsageError` for a data folder that is, or contains, a link out of the folder around the data folder.
         """
         try:
             check_links(self.folder)
@@ -282,7 +282,7 @@ class Engine:
         return self
 
     def grants_count_since(self) -> datetime | None:
-        """Return the time from which standing decisions count; None for all, as in a store that this account made."""
+        """Return the time from which standing decisions count; None if all count, as in a store of this account."""
         return self._opened_at if store_problem(self.folder) else None
 
     def _new_controller(self) -> ExecutionController:
@@ -311,7 +311,7 @@ class Engine:
         }
 
     def _search_action(self) -> str:
-        """Return what a search does, for approval requests; empty for a search engine that the person wrote."""
+        """Return the action of a search, for approval requests; empty for a search engine that the person wrote."""
         places = ["your sources"] * (LOCAL in self._search) + ["the web"] * any(
             name in SERVICES for name in self._search
         )
@@ -319,7 +319,7 @@ class Engine:
         return f"search {' and '.join(places)}" if is_known else ""
 
     def search_scope(self) -> str:
-        """Return the scope of searches of a run that starts now, as a noun phrase for its prompts."""
+        """Return the scope of searches of a run that starts now, as a noun phrase for prompts."""
         sizes = {source_label(added).rstrip("/"): len(added.sources) for added in self._searched.values()}
         own = [f"{label} ({count(size, 'file')})" for label, size in sizes.items()]
         names = [name if name not in SERVICES else SERVICES[name].label for name in self._search if name != LOCAL]
@@ -331,8 +331,8 @@ class Engine:
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
         """Add a tool and give it to an agent, by default the lead.
 
-        Register the tool again to give it to another agent. Agents whose configuration includes it by its name, its
-        category or `all` get it too. It replaces an earlier tool of the same name.
+        Register the tool again to give the tool to another agent. Agents with a configuration that includes the tool by
+        name, category or `all` get the tool too. The tool replaces an earlier tool of the same name.
 
         Errors: `UsageError` for a value that is not a tool, the name of a different built-in tool, or an unknown agent.
         """
@@ -341,25 +341,25 @@ class Engine:
         self.agent_registry.register_tool(entry, self.agent_registry.agent(agent or self.lead.config.name).config.name)
 
     def register_agent(self, agent: AgentLike) -> BaseAgent:
-        """Add an agent to which the lead can delegate and return it; it cannot delegate itself.
+        """Add and return an agent to which the lead can delegate; the agent cannot delegate.
 
-        The arguments and errors are those of `Workbench.register_agent`.
+        `Workbench.register_agent` describes the arguments and errors.
         """
         return self.agent_registry.register_agent(agent)
 
     @property
     def searched_folders(self) -> Mapping[str, int]:
         """The folders that runs search, each with its number of files; empty if runs search the language reference."""
-        return {folder: len(found.sources) for folder, found in self._searched.items()}
+        return {folder: len(result.sources) for folder, result in self._searched.items()}
 
     @property
     def other_folders(self) -> Mapping[str, int]:
-        """The folders that runs do not search because others were selected, each with its number of files."""
-        return {folder: len(found.sources) for folder, found in self._stored.items() if folder not in self._searched}
+        """The folders that runs do not search because other folders were selected, each with its number of files."""
+        return {folder: len(result.sources) for folder, result in self._stored.items() if folder not in self._searched}
 
     @property
     def _searched(self) -> dict[str, IndexingResult]:
-        """The searched folders without missing ones; all of them if all are missing, so that searches report it."""
+        """The searched folders that exist; all searched folders if none exists, so that searches report the problem."""
         folders = self._chosen or self._stored
         present = filter(os.path.exists, folders)
         return {folder: folders[folder] for folder in present} or folders
@@ -367,7 +367,7 @@ class Engine:
     async def load_sources(self) -> None:
         """Load the folders of the store if another notebook has changed them."""
         if (token := await self.sources.token()) != self._stored_token:
-            self._stored = {found.folder: found for found in await self.sources.folders()}
+            self._stored = {result.folder: result for result in await self.sources.folders()}
             self._stored_token = token
 
     @property
@@ -389,7 +389,7 @@ class Engine:
     def known_models(self, db: sqlite3.Connection) -> list[str]:
         """Return the models that are configured, have a price or were used; `list_models` asks the endpoint.
 
-        Those of other providers are left out: an endpoint would get the name of the offline model, for example.
+        Models of other providers are left out: an endpoint would get the name of the offline model, for example.
         """
         agents = [agent for agent in self.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
         used = load_models(db, {agent.model.provider for agent in agents})
@@ -415,7 +415,7 @@ class Engine:
         """Index a folder or a file and select it: from now on, runs search the selected sources only.
 
         `progress` is called on this loop after each batch of files, with the number of indexed files, the number of all
-        files, and the path of the last one.
+        files, and the path of the last file.
         """
         self.secrets.refresh()
         added = await self.sources.add_folder(path, progress)
@@ -436,7 +436,7 @@ class Engine:
         return await self.sources.search(query, limit, await self.sources_of_a_run())
 
     async def review_sources(self, used: Sequence[SourceOfRun], *, with_pages: bool) -> SourceReview:
-        """Compare the sources of a run with their current texts; those of web pages only if `with_pages` is set."""
+        """Compare the sources of a run with the current texts; web pages are compared only with `with_pages`."""
         return await review_sources(used, self.sources, self._fetcher if with_pages else None)
 
     async def check_retrieval(self, n_queries: int) -> list[RankingCheck]:
@@ -448,7 +448,7 @@ class Engine:
         """The vectors of the sources; `UsageError` without an embedding model."""
         if self.sources.vectors is None:
             raise UsageError(
-                "There is no embedding model. Pass embedding_model= with the name of one at the endpoint, or set "
+                "There is no embedding model. Pass embedding_model= with the name of a model at the endpoint, or set "
                 "AF_EMBEDDING_MODEL."
             )
         return self.sources.vectors
@@ -456,13 +456,13 @@ class Engine:
     async def sources_of_a_run(self) -> list[str]:
         """Return the ids of the sources for a new run. Small folders are scanned for new, changed and deleted files.
 
-        In a large folder only the files that a search finds or a tool reads are checked, until it is added again.
+        In a large folder, only files that a search finds or a tool reads are checked, until the folder is added again.
         """
         await self.load_sources()
         folders = self._chosen or self._stored
         for folder, before in list(self._searched.items()):
             if len(before.sources) <= MAX_RESCANNED_FILES:
-                with suppress(UsageError):  # the folder is missing: reading from it reports that
+                with suppress(UsageError):  # the folder is missing, which reading from the folder reports
                     folders[folder] = await self.sources.add_folder(folder)
         if folders:
             await self.load_sources()
@@ -475,11 +475,11 @@ class Engine:
 
     @property
     def source_scope(self) -> list[str]:
-        """The ids and prefixes of the sources that runs search; empty if they search the language reference."""
+        """The ids and prefixes of the sources that runs search; empty if runs search the language reference."""
         return list(dict.fromkeys(name for added in self._searched.values() for name in added.scope))
 
     async def manifest(self, flow: str, model: str | None) -> Manifest:
-        """Build the manifest of a run that starts now, from its flow and the model that was chosen for it."""
+        """Build the manifest of a run that starts now, from the run's flow and the chosen model."""
         sources = await self._manifests.sources(self._searched.values(), self._reference)
         common = {"flow": flow, "mode": self.mode, "search": self.search_name, "sources": sources}
         if changed := dict(flatten_nodes(self.graph_config.changed)):

@@ -24,18 +24,18 @@ def known_values(settings: Settings, environment: Mapping[str, str], keys_of_mod
     keys += (secret for server in settings.mcp.values() for secret in server.secrets(environment))
     for url in (settings.base_url or "", settings.searxng_url or "", settings.proxy or ""):
         try:
-            parts = urlsplit(url)
-            user, password = unquote(parts.username or ""), unquote(parts.password or "")
-        except ValueError:  # not an address: reported where it is used
+            address = urlsplit(url)
+            user, password = unquote(address.username or ""), unquote(address.password or "")
+        except ValueError:  # an invalid address is reported where it is used
             continue
         if password:
-            keys += [password, f"{user}:{password}"]  # the second as HTTP's Basic scheme joins them
+            keys += [password, f"{user}:{password}"]  # HTTP's Basic scheme joins the two
     variables = (value for name, value in environment.items() if is_secret_variable(name, value))
     return frozenset(value for value in (*keys, *variables, *keys_of_models) if is_searchable(value))
 
 
 def make_model(settings: Settings) -> Model:
-    """Create the model of the configured endpoint; the offline model if none is configured.
+    """Create the model of the configured endpoint, or the offline model without an endpoint.
 
     Errors: `UsageError` for an endpoint without a model name.
     """
@@ -59,7 +59,7 @@ def make_model(settings: Settings) -> Model:
 
 
 def make_embedder(settings: Settings) -> EmbeddingModel | None:
-    """Create the configured embedding model; None without one, without an endpoint, and in a replay."""
+    """Create the configured embedding model; None without a model, without an endpoint, and in a replay."""
     if not settings.endpoint_configured or settings.embedding_model is None or settings.cassette_mode == "replay":
         return None
     key = settings.api_key.get_secret_value() if settings.api_key else None
@@ -68,7 +68,7 @@ def make_embedder(settings: Settings) -> EmbeddingModel | None:
 
 
 def make_search(name: str, settings: Settings) -> SearchProvider:
-    """Create the search engine of this name; not for `local`, since each run has its own local search."""
+    """Create the search engine of this name. `local` is not allowed, since each run has its own local search."""
     if name == "searxng":
         return SearxngSearch(settings.searxng_url or "", proxy=settings.proxy)
     if name == "ddgs":

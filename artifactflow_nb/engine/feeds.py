@@ -1,4 +1,4 @@
-"""The feeds of runs: one for each run that has a listener or is driven here, with its stored events.
+"""The feeds of runs: a feed for each run that has a listener or is driven here, with the stored events.
 
 The store is polled for new events of a run that another process drives, as long as the run has a listener.
 """
@@ -22,7 +22,7 @@ class EventFeeds:
     """The feeds of unfinished runs.
 
     Attributes:
-        local_runs: The ids of the runs whose events this process publishes; the store is not polled for them.
+        local_runs: The ids of the runs whose events this process publishes, so that the store is not polled.
     """
 
     def __init__(self, runs: RunStore) -> None:
@@ -40,7 +40,7 @@ class EventFeeds:
         if (feed := self._feeds.get(run_id)) is not None:
             return feed
         events = await self._runs.events(run_id)
-        if not events:  # every run has one
+        if not events:  # every run has an event, so the run is unknown
             await self._runs.get(run_id)
         loaded = EventFeed(events)
         return loaded if loaded.is_ended else self._feeds.setdefault(run_id, loaded)
@@ -63,7 +63,7 @@ class EventFeeds:
         return stop
 
     async def _follow(self, run_id: str, feed: EventFeed) -> None:
-        """Publish new events of a run that is not driven here while it has listeners."""
+        """Publish new events of a run that is not driven here, while the run has listeners."""
         while feed.has_listeners and not feed.is_ended:
             await asyncio.sleep(FOLLOW_INTERVAL_S)
             if run_id in self.local_runs:
@@ -79,7 +79,7 @@ class EventFeeds:
             feed.publish_all([event for event in events if event.seq > feed.last_seq])
 
     def drop_ended(self, run_id: str) -> None:
-        """Drop the feed of a run that has ended; its listeners have received all events."""
+        """Drop the feed of a run that has ended; the listeners have received all events."""
         if (feed := self._feeds.get(run_id)) is not None and feed.is_ended:
             del self._feeds[run_id]
 

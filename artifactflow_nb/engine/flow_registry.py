@@ -1,4 +1,4 @@
-"""Flows of an engine by name: the built-in ones, and flow specs and graphs of users.
+"""Flows of an engine by name: the built-in flows, and flow specs and graphs of users.
 
 The name of a graph can be registered again for another graph; unfinished runs keep the graph with which they started.
 """
@@ -18,11 +18,11 @@ from artifactflow_nb.flows.research.spec import RESEARCH_FLOW
 from artifactflow_nb.store.runs import StoredRun
 
 BUILT_IN_FLOWS: dict[str, FlowSpec] = {flow.name: flow for flow in (RESEARCH_FLOW, PLAN_FLOW)}
-"""The built-in flows by name. The first agent of the first flow is the lead: the agent that tools are offered to if no
-other is named."""
+"""The built-in flows by name. The first agent of the first flow is the lead: the agent that gets tools if no other
+agent is named."""
 
 DEFAULT_FLOW = RESEARCH_FLOW.name
-"""The flow of a question that names none."""
+"""The flow of a question that names no flow."""
 
 
 def load_graph_config(
@@ -33,7 +33,7 @@ def load_graph_config(
 
 
 class _RegisteredFlow(NamedTuple):
-    """A flow that a caller brought, with its fingerprint."""
+    """A flow that a caller passed, with its fingerprint."""
 
     flow: Flow
     fingerprint: dict[str, Any]
@@ -49,7 +49,7 @@ class FlowRegistry(Mapping[str, Flow]):
 
     Attributes:
         own_specs: The argument `own_specs`.
-        specs: All flow specs by name, the built-in ones first.
+        specs: All flow specs by name, the built-in flows first.
 
     Errors: `UsageError` for a value that is not a `FlowSpec`, and for a name of a flow, agent or node that is in use.
     """
@@ -74,16 +74,16 @@ class FlowRegistry(Mapping[str, Flow]):
         self._of_runs: dict[str, Flow] = {}
 
     def register(self, name: str, own: OwnFlow) -> None:
-        """Add the flow of a user, or replace one of the same name.
+        """Add the flow of a user, which replaces a flow of the same name.
 
         Errors: `UsageError` for another type of value, or the name of a flow spec.
         """
         self._own[self._checked(name)] = self._registered(own)
 
     def add(self, own: OwnFlow) -> str:
-        """Add a flow under its own name, and return the name; errors as for `register`.
+        """Add a flow under the name of the flow, and return the name; errors as for `register`.
 
-        A default name gets a number if a flow with another fingerprint has it already.
+        A default name gets a number if a flow with another fingerprint has the name already.
         """
         registered = self._registered(own)
         name, n = self._checked(own.name), 1
@@ -100,7 +100,7 @@ class FlowRegistry(Mapping[str, Flow]):
                 "Pass the name of a flow, or af.adapt(graph) with a compiled LangGraph graph: a "
                 f"{type(own).__name__} is neither.{advice}"
             )
-        fingerprint = dict(own.fingerprint)  # of the graph as it was passed: the flow may change its nodes
+        fingerprint = dict(own.fingerprint)  # read before the flow changes nodes of the graph
         return _RegisteredFlow(own.flow(lambda: self._checkpoints.saver), fingerprint)
 
     def _checked(self, name: str) -> str:
@@ -118,17 +118,17 @@ class FlowRegistry(Mapping[str, Flow]):
         return len(self._of_specs) + len(self._own)
 
     def require(self, name: str) -> Flow:
-        """Return the flow of this name; `UsageError` with the known names if there is none."""
+        """Return the flow of this name; `UsageError` with the known names for an unknown name."""
         if name not in self:
             raise UsageError(f"There is no flow {brief(name)}. Known: {', '.join(self)}.")
         return self[name]
 
     def pin(self, run_id: str, flow: Flow) -> None:
-        """Bind a run to its flow, whichever flow gets the name later."""
+        """Bind a run to a flow, whichever flow gets the name later."""
         self._of_runs[run_id] = flow
 
     def for_run(self, run_id: str, name: str) -> Flow:
-        """Return the flow to which a run is bound; by default the current flow of its name."""
+        """Return the flow to which a run is bound, or the current flow of this name."""
         return self._of_runs.setdefault(run_id, self[name])
 
     def release(self, run_id: str) -> None:
@@ -138,7 +138,7 @@ class FlowRegistry(Mapping[str, Flow]):
     def graph_settings(self, name: str, model: str | None = None) -> dict[str, Any]:
         """Return the settings of a run that identify the graph of a user; empty for the flow of a flow spec.
 
-        Errors: `UsageError` if `model` is set, since such a graph chooses its own models.
+        Errors: `UsageError` if `model` is set, since the graph of a user chooses its own models.
         """
         if (own := self._own.get(name)) is None:
             return {}
@@ -147,7 +147,7 @@ class FlowRegistry(Mapping[str, Flow]):
         return {GRAPH_SETTING: own.fingerprint}
 
     def check_available(self, run: StoredRun) -> None:
-        """Raise `UsageError`, with the code that adds it, if the flow of a run is not available."""
+        """Raise `UsageError`, with the code that adds the flow, if the flow of a run is not available."""
         label = f"The flow {run.flow!r} of the run {run.run_id} is"
         if GRAPH_SETTING not in run.settings and run.flow not in self.specs:
             raise UsageError(f"{label} not available here. Pass its FlowSpec: af.Workbench(flows=[...]).")
@@ -158,13 +158,13 @@ class FlowRegistry(Mapping[str, Flow]):
             )
 
     def check(self, run: StoredRun) -> None:
-        """Raise `UsageError` if the graph of a run is not registered, or differs from the registered one."""
+        """Raise `UsageError` if the graph of a run is not registered, or differs from the registered graph."""
         if run.run_id in self._of_runs:
             return
         self.check_available(run)
         own = self._own.get(run.flow)
         if own is not None and (differences := graph_differences(run.settings.get(GRAPH_SETTING), own.fingerprint)):
             raise UsageError(
-                f"The run {run.run_id} cannot continue: the graph that is registered as {run.flow!r} is not the one "
-                f"with which it started: {'; '.join(differences)}. Register that graph, or cancel and ask again."
+                f"The run {run.run_id} started with another graph than the graph that is registered as {run.flow!r}: "
+                f"{'; '.join(differences)}. Register the first graph, or cancel the run and ask again."
             )

@@ -24,10 +24,9 @@ Manifest = Mapping[str, Any]
 """Plain JSON: `versions`, `flow`, `mode`, `agents`, `search`, hashes by name in `prompts`, `tools`, `sources`, and in
 `graph_config` the values that differ from the packaged configuration, by dotted paths, if any do.
 
-`mcp` has the tools that MCP servers offered, as a text from which the same tools can be made again.
+`mcp` has the tools that MCP servers offered, as a text from which the tools can be made again.
 
-A hash is `{"sha256": ...}`: as the bare value beside the name of a tool such as `read_password`, it would be masked in
-cassettes.
+A hash is `{"sha256": ...}`: cassettes would mask a plain hash beside the name of a tool such as `read_password`.
 """
 
 Hashes = Mapping[str, str]
@@ -55,9 +54,9 @@ def _hashed(text: str) -> Hashes:
 
 
 class ManifestBuilder:
-    """Builds the manifests of an engine's runs; parts that two runs share are computed once.
+    """Builds the manifests of an engine's runs; entries that two runs share are computed once.
 
-    The hash of a prompt is that of its text without surrounding white space.
+    A prompt is hashed without the white space around its text.
     """
 
     def __init__(self, prompts: PromptLibrary, database: Database) -> None:
@@ -78,7 +77,7 @@ class ManifestBuilder:
             configs = [agent.config for agent in agents.values() if not agent.has_own_prompt]
             sources = {config.prompt_name: config.prompt_source for config in configs}
             prompts = sorted({**{name: name for name in manuals}, **sources}.items())
-            tools: dict[str, Hashes] = {}  # of their descriptions for models
+            tools: dict[str, Hashes] = {}  # the hashes of the descriptions for models
             for spec in (entry.spec for agent in agents.values() for entry in agent.tools):
                 description = json.dumps([spec.name, spec.description, spec.parameters], sort_keys=True, default=str)
                 tools[spec.name] = _hashed(description)
@@ -98,28 +97,28 @@ class ManifestBuilder:
     async def sources(self, added: Iterable[IndexingResult], reference: str | None) -> dict[str, Hashes]:
         """Return the hashes of the searched sources, by address prefix; recomputed only after a change.
 
-        `added` are folders and files; `reference` is the id of the language reference if that is searched instead.
+        `added` has folders and files; `reference` is the id of the language reference, for runs without own sources.
         """
-        wanted: dict[str, Any] = {source_label(result): result.sources for result in added}
-        if not wanted and reference is not None:
-            wanted = {reference: reference}
-        for label, state in wanted.items():
-            known, _ = self._sources.get(label, (None, {}))
-            if known is not state and known != state:
+        states: dict[str, Any] = {source_label(result): result.sources for result in added}
+        if not states and reference is not None:
+            states = {reference: reference}
+        for label, state in states.items():
+            hashed_state, _ = self._sources.get(label, (None, {}))
+            if hashed_state is not state and hashed_state != state:
                 ids = [state] if state == reference else [source.source_id for source in state]
                 rows = await self._database.read(partial(load_source_hashes, source_ids=ids))
                 self._sources[label] = state, _hashed("\n".join(f"{name} {sha256}" for name, sha256 in rows))
-        return {label: self._sources[label][1] for label in sorted(wanted)}
+        return {label: self._sources[label][1] for label in sorted(states)}
 
 
 def source_label(added: IndexingResult) -> str:
-    """Return the address prefix of a folder; if its files belong to several folders, that of the first."""
+    """Return the address prefix of an added folder, or of the first of several folders and their number."""
     first, *others = added.scope or (added.folder.rpartition("/")[2],)
     return f"{first} and {len(others)} more" if others else first
 
 
 def model_origin(agent: BaseAgent) -> dict[str, str]:
-    """Return the provider of an agent's model and, for an endpoint, the host: an address may contain a password."""
+    """Return the provider of an agent's model, and the host of an endpoint, since an address may have a password."""
     address = getattr(agent.model, "address", None)
     endpoint = {"endpoint": urlsplit(public_url(address)).netloc or address} if isinstance(address, str) else {}
     return {"provider": agent.model.provider, **endpoint}

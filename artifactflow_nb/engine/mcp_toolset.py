@@ -33,7 +33,7 @@ class McpToolset:
         servers: The configured servers by name.
         offers: The tools that the servers currently offer to agents.
 
-    Errors: `UsageError` if servers are configured and the library for them is not installed.
+    Errors: `UsageError` if servers are configured and the library for MCP is not installed.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class McpToolset:
     async def open(self, flow: str, config: GraphConfig | None = None) -> None:
         """Start the servers that a run needs and that are not running, and offer their tools.
 
-        A run needs a server if the server names an agent of the run's flow, or if such an agent is configured to have
-        tools of it, if only by `all`. An adapted graph needs none. `config` is the configuration of the run; None for
-        the current one.
+        A run needs a server if the server names an agent of the run's flow, or if an agent of the flow is configured to
+        have tools of the server, if only by `all`. An adapted graph needs no server. `config` is the configuration of
+        the run; None for the current configuration.
 
         Errors: `UsageError` for servers that cannot be started, or that name unknown agents.
         """
@@ -79,8 +79,8 @@ class McpToolset:
             agents = self._agent_registry.agents
             for server in self.servers.values():
                 if not server.disabled and (unknown := [name for name in server.agents if name not in agents]):
-                    known = ", ".join(agents)
-                    raise UsageError(f"mcp.{server.name}.agents names {brief(unknown[0])}; the agents are: {known}.")
+                    names = ", ".join(agents)
+                    raise UsageError(f"mcp.{server.name}.agents names {brief(unknown[0])}; the agents are: {names}.")
             own = set(map(id, self._tools))
             reserved = [entry.name for entry in self._registry if id(entry) not in own]
             lead = next(iter(agents))
@@ -101,7 +101,7 @@ class McpToolset:
                 self._agent_registry.replace_tools(before, tools, to_agents)
 
     def _is_needed(self, server: McpServer, lead: str, agents: Mapping[str, BaseAgent], known: Collection[str]) -> bool:
-        """Return whether one of the agents may get tools of the server, whose names may not be known yet."""
+        """Return whether an agent may get tools of the server; the names of the tools may not be known yet."""
         if any(name in agents for name in server.agents or (lead,)):
             return True
         others = {offer.name for offer in self.offers if offer.server != server.name}

@@ -1,4 +1,4 @@
-"""`Plugin`: what an optional feature adds to the workbench."""
+"""`Plugin`: the additions of an optional feature to the workbench."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RouteCall:
-    """A request to a path of a plugin: the user, the values of the placeholders, and the body or None."""
+    """A request to a path of a plugin: the user, the values of the path's placeholders, and the body or None."""
 
     user: str
     params: Mapping[str, str]
@@ -39,7 +39,7 @@ class ServedRoute:
     Attributes:
         method: `GET`, or `POST` for a change, which a read-only server refuses.
         path: The path below the prefix; `{name}` matches one segment.
-        summary: What the path is for.
+        summary: The purpose of the path.
         handler: Returns the answer, a JSON value; called on the engine's loop.
         body: The JSON object of the request; None for a request without a body.
     """
@@ -53,31 +53,31 @@ class ServedRoute:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """What an optional feature adds. Pass your own as `Workbench(plugins=[...])`; CONTRIBUTING.md has an example.
+    """An optional feature. Pass a plugin as `Workbench(plugins=[...])`; CONTRIBUTING.md has an example.
 
-    What concerns stored rows, such as tables, frames and labels, holds for the process, since readers of files have no
-    workbench. Flows, tools, services, hooks and references hold for the workbenches that have the plugin.
+    Attributes that concern stored rows, such as tables, frames and labels, hold for the process, since readers of files
+    have no workbench. Flows, tools, services, hooks and references hold for the workbenches that have the plugin.
 
     Attributes:
         name: The name, which no other plugin has.
-        flows: Returns its flows, when an engine is created: flows take a second to import.
-        tools: Its tools, which the lead agent gets.
-        tables: Its tables in the store.
-        frames: Its frames, which `wb.query` and `wb.columns_df` know.
-        services: Returns, for an engine, the objects that its tools and flows get by their class.
+        flows: Returns the flows when an engine is created: importing flows takes a second.
+        tools: The tools, which the lead agent gets.
+        tables: The tables in the store.
+        frames: The frames, which `wb.query` and `wb.columns_df` know.
+        services: Returns, for an engine, the objects that tools and flows of the plugin get by class.
         labels: Names for readers by kind (`tool`, `agent`, `parameter`, `status`, `sentence`, `activity`) and by the
             name in code; see `NAMES`.
-        delegating_tools: Its tools whose calls are jobs or runs; see `DELEGATING_TOOLS`.
-        model_text_tools: Its tools whose results are texts of models, which prove nothing about sources.
+        delegating_tools: The tools whose calls are jobs or runs; see `DELEGATING_TOOLS`.
+        model_text_tools: The tools whose results are texts of models, which prove nothing about sources.
         on_artifact_written: Called in the transaction that writes a version of an artifact; see `ArtifactHook`.
-        kept_conversations: Returns the ids of its conversations, which are never pruned.
-        references: Returns what a question can refer to: the text to insert, its label and its kind. The arguments are
-            the engine, the conversation and the last message of the branch.
-        accessor: Returns, for a workbench, its attribute by the name of the plugin, such as `wb.notes`.
-        routes: Returns its paths in the HTTP interface, when a server starts.
-        readers: Its extractors by kind of file, such as `.bib`; see `Extractors`.
+        kept_conversations: Returns the ids of conversations that are never pruned.
+        references: Returns the references that a question can contain, each as a text to insert, a label and a kind.
+            The arguments are the engine, the conversation and the last message of the branch.
+        accessor: Returns, for a workbench, the attribute with the name of the plugin, such as `wb.notes`.
+        routes: Returns the paths in the HTTP interface when a server starts.
+        readers: Extractors by kind of file, such as `.bib`; see `Extractors`.
         exports: Functions that write references in a form; see `REFERENCE_EXPORTS`.
-        related_addresses: Returns the addresses of sources that a sealed file needs in addition to those that its run
+        related_addresses: Returns the addresses of sources that a sealed file needs beside the sources that its run
             cites; see `RelatedAddresses`.
         check_row: Checks a row of a file, such as a sealed run: `ValueError` refuses the file.
     """
@@ -107,7 +107,7 @@ BUILT_IN_PLUGINS: dict[str, Plugin] = {}
 
 
 def add_plugin(plugin: Plugin) -> Plugin:
-    """Make known what a plugin declares about stored rows, and return the plugin; one of the same name is replaced.
+    """Register a plugin's declarations about stored rows, in place of a plugin of the same name; return the plugin.
 
     Errors: `UsageError` for a value that is not a plugin, and for a table or a frame whose name is in use.
     """

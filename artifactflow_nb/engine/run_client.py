@@ -1,7 +1,7 @@
-"""Access to a run for views: its events and texts, and decisions and cancellation by a click.
+"""Access to a run for views: events and texts of the run, and decisions and cancellation by a click.
 
-Texts are read from the store in the caller's thread, with a connection of its own; everything else runs on the
-engine's thread.
+Texts are read from the store in the caller's thread, with a separate connection; everything else runs on the engine's
+thread.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -28,14 +28,14 @@ from artifactflow_nb.tools.base import Tool
 T = TypeVar("T")
 
 
-READ_ONLY = "A sealed run cannot be changed. Import it with wb.store.import_run(path), and continue there."
+READ_ONLY = "A sealed run cannot be changed. Import the run with wb.store.import_run(path), and continue it there."
 
 
 class RunReader:
-    """A run in a store that no engine has open, for views; usable from any thread. It refuses every change.
+    """A run in a store that no engine has open, for views; usable from any thread. Every change is refused.
 
     Attributes:
-        language: The language of its views; English without an engine.
+        language: The language of the views; English without an engine.
     """
 
     language: Language = "en"
@@ -55,7 +55,7 @@ class RunReader:
         return self.read(lambda db: load_events(db, self.run_id))
 
     def subrun(self, run_id: str) -> "RunReader":
-        """Return the reader of a subrun; `NotFound` if it is not in the store."""
+        """Return the reader of a subrun; `NotFound` if the subrun is not in the store."""
         return RunReader(self.store, self.read(lambda db: load_run(db, run_id)))
 
     def status(self) -> str:
@@ -74,14 +74,14 @@ class RunReader:
         return status
 
     def artifact_text(self, artifact_id: str, version: int) -> str:
-        """Return the text of an artifact's version; empty if there is none."""
+        """Return the text of an artifact's version; empty for an unknown version."""
         try:
             return self.read(lambda db: read_version(db, self._conversation_id, artifact_id, version)).content
         except NotFound:
             return ""
 
     def tool_result(self, tool_call_id: str) -> str:
-        """Return the result of a tool call, or its error; empty without either."""
+        """Return the result or the error of a tool call; empty for a call that has not finished."""
         sql = "SELECT stored_text(result) AS result, error_message FROM tool_calls WHERE tool_call_id = ?"
         row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
         return str(row["result"] or row["error_message"] or "") if row else ""
@@ -95,14 +95,14 @@ class RunReader:
         return self.read(lambda db: load_usual_ms(db, self.run_id))
 
     def source_link(self, address: str, passage: str) -> str:
-        """Return the web address of a source, or the relative path of its file near the working folder; else empty.
+        """Return the web address of a source, or the relative path of a file near the working folder, or an empty text.
 
-        A path leads to the passage, if a viewer of such files can open it there.
+        A path leads to the passage if a viewer of the file can open the file at a passage.
         """
         return self.read(lambda db: source_link(db, address, passage))
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
-        """Pass the stored events to a listener, then new ones, of which there are none here; the result ends that."""
+        """Pass the stored events to a listener; the returned function does nothing, since no new events arrive here."""
         for event in self.stored_events():
             listener(event)
         return lambda: None
@@ -120,7 +120,7 @@ class RunReader:
         raise Conflict(READ_ONLY)
 
     def tool(self, _name: str) -> Tool | None:
-        """Return the current tool of this name; None if there is none."""
+        """Return the current tool of this name, or None."""
         return None
 
 
@@ -133,7 +133,7 @@ class RunClient(RunReader):
         self.language = thread.engine.settings.language
 
     def subrun(self, run_id: str) -> "RunClient":
-        """Return the client of a subrun; `NotFound` if it is not in the store."""
+        """Return the client of a subrun; `NotFound` if the subrun is not in the store."""
         return RunClient(self._thread, self.read(lambda db: load_run(db, run_id)))
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
@@ -145,7 +145,7 @@ class RunClient(RunReader):
                 self.call_soon(subscribing.result())
 
         def stop() -> None:
-            subscribed.add_done_callback(end)  # it may not be done yet; cancelled, it would leave a listener behind
+            subscribed.add_done_callback(end)  # to cancel an unfinished call would leave a listener behind
 
         return stop
 
@@ -166,20 +166,20 @@ class RunClient(RunReader):
             )
 
     async def cancel(self) -> None:
-        """Cancel the run by a click, on the engine's loop; `Conflict` if it has ended already."""
+        """Cancel the run by a click, on the engine's loop; `Conflict` if the run has ended already."""
         await self._thread.engine.controller.cancel(self.run_id, by_code=False)
 
     def tool(self, name: str) -> Tool | None:
-        """Return the current tool of this name in the form that agents get; None if there is none."""
+        """Return the current tool of this name in the form that agents get, or None."""
         return offered_tool(self._thread.engine, name)
 
 
 def offered_tool(engine: Engine, name: str) -> Tool | None:
-    """Return the current tool of this name in the form that agents get; None if there is none."""
+    """Return the current tool of this name in the form that agents get, or None."""
     entry = next((entry for entry in engine.tools if entry.name == name), None)
     offered = (each for agent in engine.agents.values() for each in agent.tools if each.name == name)
     return entry and next(offered, entry)
 
 
 MakeClient = Callable[[EngineThread, StoredRun], RunClient]
-"""Makes the client of a run; a server's decides in the name of its user."""
+"""Makes the client of a run; the client of a server decides in the name of the user."""

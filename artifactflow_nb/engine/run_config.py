@@ -1,4 +1,4 @@
-"""The settings of a run: checked before it is stored, and again before another engine continues it."""
+"""The settings of a run: checked before the run is stored, and again before another engine continues the run."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -31,8 +31,8 @@ class RunConfigBuilder:
     ) -> dict[str, Any]:
         """Check the options of a new run, and return its settings as JSON.
 
-        They include the changes to the packaged configuration or, for an adapted graph, its fingerprint: the models are
-        known to the graph only.
+        The settings include the changes to the packaged configuration. For an adapted graph, the settings include the
+        fingerprint of the graph, since only the graph knows its models.
         """
         changes = self._changes_for(flow, depth)
         budget = budget or self._engine.settings.budget
@@ -71,7 +71,7 @@ class RunConfigBuilder:
         return load_graph_config(merged, self._engine.flows.specs).changed
 
     def _clarify_for(self, flow: str, depth: str, clarify: str | None) -> dict[str, str]:
-        """Return the setting `clarify` of a run whose flow can ask the person before research; empty for other flows.
+        """Return the setting `clarify` of a run if the flow can ask the person before research; empty for other flows.
 
         A quick run asks only with `always`. The offline model never asks.
         """
@@ -97,8 +97,8 @@ class RunConfigBuilder:
                 f"{model!r} is the model without an endpoint, and this workbench would send the question to "
                 f"{own.endpoint}. Ask in another workbench: af.Workbench(model=af.OfflineModel())."
             )
-        if not isinstance(own, OpenAIModel) and model not in (known := await own.list_models()):
-            raise UsageError(f"There is no model {brief(model)}. Known: {', '.join(known)}.")
+        if not isinstance(own, OpenAIModel) and model not in (names := await own.list_models()):
+            raise UsageError(f"There is no model {brief(model)}. Known: {', '.join(names)}.")
 
     def check_budget(self, budget: Budget, model: str | None) -> None:
         """Raise `UsageError` for a cost limit if a model has no price: the limit would never be reached."""
@@ -113,7 +113,7 @@ class RunConfigBuilder:
     async def check_models(self, run: StoredRun, *, may_be_better: bool = False) -> None:
         """Raise `UsageError` unless the agents have the models here with which the run started, at the same endpoints.
 
-        With `may_be_better`, a run of the offline model may be followed by one of any model.
+        With `may_be_better`, any model may follow the offline model.
         """
         if GRAPH_SETTING in run.settings or run.flow not in self._engine.flows.specs:
             return
@@ -153,11 +153,11 @@ class RunConfigBuilder:
                 await self.check_models(run)
         except UsageError as error:
             raise UsageError(
-                f"The run {run.run_id} cannot continue here with its settings. {error} Resume it in a workbench with "
-                "the settings with which it started, or cancel it and ask again."
+                f"The run {run.run_id} cannot continue here with its settings. {error} Resume the run in a workbench "
+                "with the settings with which the run started, or cancel the run and ask again."
             ) from error
 
 
 def _model_label(model: Mapping[str, str]) -> str:
-    """Name a model, with the endpoint or else the kind of the model."""
+    """Name a model, with the endpoint or, without an endpoint, the kind of the model."""
     return f"{model.get('model')} ({model.get('endpoint') or model.get('provider')})"

@@ -1,4 +1,4 @@
-"""Serializer of checkpoints: it rejects objects that could not be read back as instances of their classes.
+"""A serializer of checkpoints that rejects objects which could not be read back as instances of their classes.
 
 LangGraph's own serializer silently turns objects of unknown classes into mappings and texts, and numpy's arrays of
 objects into nothing.
@@ -55,7 +55,7 @@ _READABLE = frozenset(
     }.items()
     for name in names.split()
 )
-"""Classes that every state may contain: those that LangGraph reads in its strict mode."""
+"""Classes that every state may contain: the classes that LangGraph reads in its strict mode."""
 
 _PLAIN_ITEMS = frozenset("biufcSUmM")
 """The kinds of numpy's items that consist of their bytes only."""
@@ -69,8 +69,8 @@ class Placeholder:
     """The entry of a checkpoint for a value that cannot be serialized and stays in memory.
 
     Attributes:
-        path: The unserializable part of the state, as code would reach it: `messages[2].artifact`.
-        kind: The name of that part's type.
+        path: The path of the unserializable part of the state in code, such as `messages[2].artifact`.
+        kind: The name of the type of the part.
     """
 
     token: str
@@ -83,10 +83,10 @@ class UnserializableValue(TypeError):
 
 
 class CheckedSerializer(JsonPlusSerializer):
-    """LangGraph's serializer, always in strict mode; it rejects values that it could not read back.
+    """LangGraph's serializer, always in strict mode; rejects values that could not be read back.
 
     A graph adds the classes of its state with `with_msgpack_allowlist`. Known secrets are masked in texts; bytes that
-    contain one are refused.
+    contain a secret are refused.
 
     Errors: `TypeError` for a value that cannot be written, as in LangGraph; `UnserializableValue` is a subclass.
     """
@@ -98,7 +98,7 @@ class CheckedSerializer(JsonPlusSerializer):
         self._copies: dict[frozenset[tuple[str, ...]], Self] = {}
 
     def with_msgpack_allowlist(self, extra_allowlist: Iterable[tuple[str, ...] | type]) -> Self:
-        """Return a copy that also reads these classes; cached, because LangGraph asks for it in each run."""
+        """Return a copy that also reads these classes; cached, because LangGraph asks for the copy in each run."""
         classes = frozenset(
             cls if isinstance(cls, tuple) else (cls.__module__, cls.__name__) for cls in extra_allowlist
         )
@@ -114,14 +114,14 @@ class CheckedSerializer(JsonPlusSerializer):
             try:
                 unknown = [name for name in _classes(packed) if not self._is_known(*name)]
             except ValueError as error:
-                raise UnserializableValue(f"It could not be read back: {error}") from None
+                raise UnserializableValue(f"The value could not be read back: {error}") from None
             if unknown:
                 raise UnserializableValue(f"{'.'.join(unknown[0])} is not in the annotations of the graph's state.")
         secrets = self._secrets.current
         if secrets.are_in(packed):
             packed = _masked(secrets, packed) if kind == "msgpack" else packed
             if secrets.are_in(packed, SHORTEST_WORD):
-                raise UnserializableValue("It has bytes with a secret of the settings, which cannot be masked.")
+                raise UnserializableValue("The value has bytes with a secret of the settings, which cannot be masked.")
         return kind, packed
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
@@ -136,7 +136,7 @@ class CheckedSerializer(JsonPlusSerializer):
         return super().loads_typed(data)
 
     def can_serialize(self, value: Any) -> bool:
-        """True if a value can be written and read back."""
+        """Return whether a value can be written and read back."""
         try:
             self.dumps_typed(value)
         except TypeError:
@@ -160,17 +160,17 @@ class CheckedSerializer(JsonPlusSerializer):
 
 def _classes(packed: bytes) -> set[tuple[str, str]]:
     """Return the modules and names of the classes of all objects in a packed value, at all levels."""
-    found: set[tuple[str, str]] = set()
+    classes: set[tuple[str, str]] = set()
 
     def look(code: int, data: bytes) -> None:
         inner = ormsgpack.unpackb(data, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS)
         if code in _CONSTRUCTED:
-            found.add((inner[0], inner[1]))
+            classes.add((inner[0], inner[1]))
         elif code == EXT_NUMPY_ARRAY and inner[0][1] not in _PLAIN_ITEMS:
-            found.add(("numpy", f"ndarray of {inner[0]}"))
+            classes.add(("numpy", f"ndarray of {inner[0]}"))
 
     ormsgpack.unpackb(packed, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS)
-    return found
+    return classes
 
 
 def _masked(secrets: KnownSecrets, packed: bytes) -> bytes:
@@ -184,7 +184,7 @@ def _masked(secrets: KnownSecrets, packed: bytes) -> bytes:
 
 
 def _parts(value: Any) -> list[tuple[str, Any]]:
-    """Yield the parts of a value, each with its step in the path."""
+    """Return the parts of a value, each with its step in the path."""
     if isinstance(value, Mapping):
         return [(f"[{key!r:.40}]", part) for key, part in value.items()]
     if isinstance(value, list | tuple | set | frozenset):

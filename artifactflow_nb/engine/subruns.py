@@ -1,4 +1,4 @@
-"""Subruns: runs that carry out a tool call of another run. They are started, awaited, and ended with it."""
+"""Subruns: runs that carry out a tool call of a parent run; a subrun ends with the parent run at the latest."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,7 @@ from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 _LAST_OF_SEGMENT = {StreamEventType.COMPLETE, StreamEventType.CANCELLED, StreamEventType.ERROR}
 
 POLL_INTERVAL_S = 2.0
-"""Interval in which a waiting run checks whether the process that drives its subrun still exists."""
+"""Interval at which a waiting run checks whether the process that drives its subrun still exists."""
 
 
 class SubrunService:
@@ -33,7 +33,7 @@ class SubrunService:
         return run
 
     async def wait_until_idle(self, run_id: str) -> SubrunPause:
-        """Drive a run and return when it has ended or waits; see `flows.services.SubrunRunner`."""
+        """Drive a run and return when the run has ended or waits; see `flows.services.SubrunRunner`."""
         runs, approvals, scheduler = self._services.runs, self._services.approvals, self._scheduler
         queue: asyncio.Queue[StreamEvent] = asyncio.Queue()
         stop = await scheduler.feeds.subscribe(
@@ -53,7 +53,7 @@ class SubrunService:
             while event is None or event.seq <= last_seq:
                 try:
                     event = await asyncio.wait_for(queue.get(), POLL_INTERVAL_S)
-                except TimeoutError:  # if the process that drives the run has died, this one continues it
+                except TimeoutError:  # if the process that drives the run has died, this process continues the run
                     await scheduler.resume_if_ready(await runs.get(run_id))
             run = await runs.get(run_id)
             if event.type is StreamEventType.COMPLETE and event.data.get("interrupted"):
@@ -68,7 +68,7 @@ class SubrunService:
         """Cancel runs whose parent run has ended."""
 
         async def cancel(run_id: str) -> None:
-            with suppress(Conflict, NotFound, StoreError):  # it has ended already, or reports the problem itself
+            with suppress(Conflict, NotFound, StoreError):  # the subrun has ended already, or reports the problem
                 await self._scheduler.cancel(run_id, by_code=by_code)
 
         await asyncio.gather(*(cancel(run_id) for run_id in run_ids))

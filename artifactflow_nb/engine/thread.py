@@ -1,9 +1,9 @@
 """The thread of the engines, and the only module in which calls cross between threads.
 
 A running cell blocks the kernel's event loop, and would block streams on that loop. Engines therefore have an event
-loop of their own in a daemon thread, to which other threads submit coroutines. All engines of a process share it, and
-it outlives them: the HTTP clients of libraries such as LangChain exist once in a process, and their connections belong
-to the loop that opened them.
+loop in a daemon thread, to which other threads submit coroutines. All engines of a process share the loop, and the loop
+outlives the engines: the HTTP clients of libraries such as LangChain exist once in a process, and a connection belongs
+to the loop that opened it.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ CLOSE_TIMEOUT_S = 10.0
 """Time limit for closing; killing an MCP server that ignores the end of its input and signals takes four seconds."""
 
 logging.getLogger("artifactflow_nb").addHandler(logging.NullHandler())
-# Without a handler, Python prints warnings to standard error, and from this thread they land below any cell.
+# Without a handler, Python prints warnings to standard error, and warnings of this thread land below any cell.
 
 _CHECK_INTERVAL_S = 0.1
 """Interval at which a waiting thread checks for an interrupt, or calls `on_tick`."""
@@ -46,10 +46,10 @@ _engine_tasks: contextvars.ContextVar[Tasks | None] = contextvars.ContextVar("en
 
 
 class DeferredInterrupts:
-    """Defers SIGINT within a `with` block of the main thread; at its end the usual handler is called.
+    """Defers SIGINT within a `with` block of the main thread; at the end of the block the usual handler is called.
 
     Attributes:
-        interrupted_at: The time of the first interrupt, by `time.monotonic`; None without one.
+        interrupted_at: The time of the first interrupt, by `time.monotonic`, or None.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class DeferredInterrupts:
 
 
 def _create_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
-    """Create a task of the loop and add it to the tasks of its engine (task factory)."""
+    """Create a task of the loop and add the task to the tasks of an engine (task factory)."""
     task = asyncio.Task(work, loop=loop, **options)
     if (tasks := _engine_tasks.get()) is not None:
         tasks.add(task)
@@ -84,7 +84,7 @@ def _create_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> 
 class EngineLoop:
     """An event loop in a daemon thread, which runs until the process ends.
 
-    Each task belongs to the engine of the code that created it, so that an engine can be closed with all of its tasks.
+    Each task belongs to the engine of the code that created the task, so that an engine is closed with all its tasks.
     """
 
     _shared: "EngineLoop | None" = None
@@ -104,7 +104,7 @@ class EngineLoop:
 
         Errors: `OSError` if there are not enough file descriptors.
         """
-        # An interrupt or a lack of descriptors here would leave a half-built loop, whose collection prints warnings.
+        # An interrupt or a lack of descriptors here would leave a half-built loop, which prints warnings at its end.
         with DeferredInterrupts(), cls._lock:
             if cls._shared is None:
                 if not has_descriptors():
@@ -121,15 +121,15 @@ class EngineLoop:
 
     @property
     def is_current_thread(self) -> bool:
-        """True on the thread of the loop."""
+        """Whether the caller is on the thread of the loop."""
         return threading.current_thread() is self._thread
 
     def submit(self, work: Coroutine[Any, Any, T], tasks: Tasks) -> "Future[T]":
-        """Run a coroutine in a task; it and the tasks that it creates are added to `tasks`."""
+        """Run a coroutine in a task; this task, and tasks that the coroutine creates, are added to `tasks`."""
         return self._context(tasks).run(asyncio.run_coroutine_threadsafe, work, self._loop)
 
     def call_soon(self, tasks: Tasks, callback: Callable[..., object], *args: Any) -> None:
-        """Run a callback; the tasks that it creates are added to `tasks`."""
+        """Run a callback; the tasks that the callback creates are added to `tasks`."""
         self._context(tasks).run(self._loop.call_soon_threadsafe, callback, *args)
 
     def _context(self, tasks: Tasks) -> contextvars.Context:
@@ -141,8 +141,8 @@ class EngineLoop:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         while not self._is_stopped:
-            # asyncio raises these two out of the loop as well as to whoever awaits the task. If a node of a user's
-            # graph calls sys.exit(), that ends its run, not the engines of the process.
+            # asyncio raises both errors out of the loop, and in the code that awaits the task. A call of sys.exit() in
+            # a node of a user's graph must end the run of the graph, not the engines of the process.
             with suppress(SystemExit, KeyboardInterrupt):
                 self._loop.run_forever()
         self._loop.close()
@@ -162,12 +162,12 @@ class EngineThread:
     """An open engine on the shared loop; closed by `close`, by garbage collection, or at the end of the process.
 
     Args:
-        make: Creates the engine; called on the thread of the loop, which then opens it. Its errors are raised here.
+        make: Creates the engine; called on the thread of the loop, which then opens the engine. Errors are raised here.
 
     An interrupt of the main thread is deferred until the engine is open, for ten seconds at most. The engine is then
     closed again.
 
-    Errors: `UsageError` in a process that was forked from the one that created this.
+    Errors: `UsageError` in a process that was forked from the process of the engine.
     """
 
     def __init__(self, make: Callable[[], Engine]) -> None:
@@ -210,7 +210,7 @@ class EngineThread:
 
     @property
     def is_open(self) -> bool:
-        """True while work can be submitted."""
+        """Whether work can be submitted."""
         return self._pid == os.getpid() and self._finalizer is not None and self._finalizer.alive
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
@@ -218,20 +218,20 @@ class EngineThread:
         if self._pid != os.getpid():
             work.close()
             raise UsageError(
-                f"This workbench was created in process {self._pid}, which this one was forked from. {ADVICE}"
+                f"This workbench was created in process {self._pid}, from which this process was forked. {ADVICE}"
             )
         if not self.is_open:
             work.close()
-            raise UsageError("This workbench is closed. Create a new one; its data are still stored.")
-        with in_language(self.language):  # the task inherits the language, and so do the tasks that it creates
+            raise UsageError("This workbench is closed. Create a new workbench; the data are still stored.")
+        with in_language(self.language):  # tasks inherit the language from the code that creates them
             return self._loop.submit(work, self._tasks)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a short coroutine on the engine's loop, and return its result or raise its error."""
+        """Run a short coroutine on the engine's loop; return the result or raise the error of the coroutine."""
         return self._begin(work).result()
 
     def call_interruptible(self, work: Coroutine[Any, Any, T], on_tick: Callable[[], object]) -> T:
-        """Run a long coroutine: `on_tick` is called ten times a second, and interrupting the cell cancels it."""
+        """Run a long coroutine: `on_tick` is called ten times a second; interrupting the cell cancels the coroutine."""
         working = self._begin(work)
         try:
             while not wait([working], _CHECK_INTERVAL_S).done:
@@ -245,20 +245,20 @@ class EngineThread:
         if self._loop.is_current_thread:
             work.close()
             raise UsageError(
-                "This was called on the engine's own thread, which would wait for itself forever. Call it from a cell, "
-                "or await the method of the engine instead."
+                "This method was called on the engine's own thread, which would wait for itself forever. Call the "
+                "method from a cell, or await the method of the engine instead."
             )
         return self.submit(work)
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        """Run a callback on the engine's loop; does nothing once the engine is closed."""
+        """Run a callback on the engine's loop, unless the engine is closed."""
         if self.is_open:
             with in_language(self.language):
                 self._loop.call_soon(self._tasks, callback, *args)
 
     def close(self) -> None:
         """Close the engine and cancel its tasks."""
-        if self._finalizer is not None:  # else it was never open
+        if self._finalizer is not None:  # without a finalizer, the engine was never open
             self._finalizer()
             atexit.unregister(self._finalizer)
 
@@ -290,7 +290,7 @@ def _close(engine: Engine, loop: EngineLoop, tasks: Tasks, pid: int) -> None:
     if pid != os.getpid():  # a forked child has the parent's files of the loop, but not the thread
         return
     closing = loop.submit(_close_all(engine, tasks), tasks)
-    if loop.is_current_thread:  # collected as garbage on the loop, which must not wait for itself
+    if loop.is_current_thread:  # garbage was collected on the loop's thread, which must not wait for itself
         return
     try:
         closing.result(CLOSE_TIMEOUT_S)

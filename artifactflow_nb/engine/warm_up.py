@@ -1,4 +1,4 @@
-"""Imports of the libraries that the first run needs, in the background."""
+"""Background imports of the libraries that the first run needs."""
 
 import atexit
 import os
@@ -42,7 +42,7 @@ def import_in_background(names: Collection[str]) -> None:
 
     def stop() -> None:
         stopped.set()
-        thread.join(_STOP_TIMEOUT_S)  # limited, because the caller may hold the import lock that the thread waits for
+        thread.join(_STOP_TIMEOUT_S)  # the time is limited, because the caller may hold the import lock
 
     thread = threading.Thread(target=load, name="artifactflow-imports", daemon=True)
     atexit.register(stop)

@@ -122,10 +122,10 @@ async def test_unknown_configured_tool_is_an_error_at_the_start_of_a_run(open_en
     [
         ("crawl_agent", "call_subagent", "only the lead can delegate"),
         ("executor", "call_subagent", "only the lead can delegate"),
-        ("executor", "plan_create", "the plan flow itself offers it, to agent alone"),
-        ("lead_agent", "plan_create", "the plan flow itself offers it, to agent alone"),
-        ("agent", "report_failure", "the plan flow itself offers it, to executor alone"),
-        ("search_agent", "plan_decide", "the plan flow itself offers it, to replanner alone"),
+        ("executor", "plan_create", "the plan flow gives this tool to agent alone"),
+        ("lead_agent", "plan_create", "the plan flow gives this tool to agent alone"),
+        ("agent", "report_failure", "the plan flow gives this tool to executor alone"),
+        ("search_agent", "plan_decide", "the plan flow gives this tool to replanner alone"),
     ],
 )
 async def test_tool_of_another_flow_cannot_be_configured(

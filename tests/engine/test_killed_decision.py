@@ -147,7 +147,7 @@ def test_second_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
     """The error says that the request was decided and that run.resume() continues the run."""
     run = wb.runs()[0]
     request_id = run._client.read(lambda db: db.execute("SELECT request_id FROM approvals").fetchone()[0])
-    with pytest.raises(af.errors.NotFound, match=r"everything was decided.*run.resume\(\)"):
+    with pytest.raises(af.errors.NotFound, match=r"all requests were decided.*run.resume\(\)"):
         run.approve()
     with pytest.raises(af.errors.Conflict, match=r"decided already: approved.*run.resume\(\)"):
         run.approve(request_id)

@@ -82,7 +82,7 @@ def test_run_of_an_own_flow_is_verified_sealed_and_replayed(workbench: Any, tmp_
 def test_tool_of_an_agent_is_for_this_agent_alone(workbench: Any) -> None:
     """A tool of the flow is for its agents that name it, and not for all of them."""
     proofreader = FlowAgent(replace(TRANSLATOR, name="proofreader", required_tools=("look_up_term",)))
-    with pytest.raises(UsageError, match="the translate flow itself offers it, to translator alone"):
+    with pytest.raises(UsageError, match="the translate flow gives this tool to translator alone"):
         workbench(flows=[replace(TRANSLATE, agents=(*TRANSLATE.agents, proofreader))])
     shared = FlowSpec("translate", job_loop, (FlowAgent(TRANSLATOR), proofreader), tools=(look_up_term,))
     agents = workbench(flows=[shared])._thread.engine.agents

@@ -101,7 +101,7 @@ def test_missing_folder_is_no_change(wb: af.Workbench, notes: Path) -> None:
     notes.rename(notes.with_name("moved"))
     refreshed = wb.sources.refresh(run)
     assert (refreshed.changes, refreshed.follow_up) == ((), None)
-    assert {source.reason for source in refreshed.unchecked} == {"is in a folder that is not there now"}
+    assert {source.reason for source in refreshed.unchecked} == {"is in a folder that does not exist now"}
 
 
 def test_run_without_sources_has_nothing_to_compare(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_invalid_decisions_are_errors(workbench: Any) -> None:
     """Each mistake has its own message; an earlier decision remains valid."""
     wb = workbench([report("a", "a") + report("b", "b"), "Done."], approvals={"create_artifact": "ask"})
     run = wb.ask("Write.").wait(10)
-    with pytest.raises(af.errors.UsageError, match="2 requests are open; pass the id of one of them"):
+    with pytest.raises(af.errors.UsageError, match="2 requests are open; pass the id of one request"):
         run.approve()
     with pytest.raises(
         af.errors.NotFound, match="There is no approval request 'req-x' in this store. wb.pending\\(\\) lists"
@@ -317,7 +317,7 @@ def test_closed_workbench_still_reads_frames(workbench: Any) -> None:
     wb.ask("First?").wait()
     wb.close()
     assert len(wb.runs_df()) == 1
-    with pytest.raises(af.errors.UsageError, match="is closed. Create a new one"):
+    with pytest.raises(af.errors.UsageError, match="is closed. Create a new workbench"):
         wb.ask("Second?")
 
 
