@@ -6,5 +6,5 @@
                                  │
                                  └──> playback: rows into another store, events to its feeds
 
-The room drives the engine from above; nothing below it knows that runs are recorded or played back.
+This package drives the engine from above; the engine does not know that runs are recorded or played back.
 """

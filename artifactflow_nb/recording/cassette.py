@@ -3,10 +3,10 @@
 ::
 
     {"format": "artifactflow-nb cassette", "version": 1}
-    {"recording": {"key": ..., "question": ..., "run_id": ..., ...}}     one for each recorded run
-    {"messages": {...}}  {"runs": {...}}  {"events": {...}}              its rows, JSON columns as JSON
+    {"recording": {"key": ..., "question": ..., "run_id": ..., ...}}     a line for each recorded run
+    {"messages": {...}}  {"runs": {...}}  {"events": {...}}              the rows of the run, JSON columns as JSON
     {"text": {"sha256": ..., "content": ...}}                            each long text once, after all runs
-    {"sha256": ...}                                                      the hash of everything above
+    {"sha256": ...}                                                      the hash of all lines above
 
 Rows refer to a long text by `{"$text": hash}`.
 """
@@ -33,12 +33,12 @@ from artifactflow_nb.store.schema import KEYS, SCHEMA_VERSION
 FORMAT = "artifactflow-nb cassette"
 MAX_BYTES = 1024 * 2**20
 LONG_TEXT = 200
-"""Length in characters from which a text is written once and named by its hash."""
+"""The length in characters from which a text is written once, and rows name the text by its hash."""
 
 _FREE_CHARS = 64 * 2**20
 _MOST_COPIES = 100
-"""How many times the texts of its file a recording may hold, where that is more than `_FREE_CHARS`: a row names a text
-of any length with a few bytes."""
+"""The largest size of a recording, in multiples of the texts in the file, above `_FREE_CHARS`. Without a limit, rows of
+a few bytes could name a long text many times."""
 
 _NO_PLACE = (OSError, ValueError, RuntimeError)
 """Errors of paths: missing rights, invalid characters, circular links before Python 3.13."""
@@ -66,7 +66,7 @@ class Head:
 
     @classmethod
     def of(cls, key: str, rows: RunRows) -> Self:
-        """Create the head of a recording with these rows."""
+        """Create the entry of a recording with these rows."""
         run = rows.run
         return cls(key, rows.run_id, run["message_id"], run["question"], run["flow"], run["started_at"])
 
@@ -82,18 +82,18 @@ class Cassette:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Read a cassette; `CassetteError` for one that is missing, damaged, edited or of another release."""
+        """Read a cassette; `CassetteError` for a file that is missing, damaged, edited or of another release."""
         return cls.parse(path, _read(path))
 
     @classmethod
     def parse(cls, path: Path, data: bytes) -> Self:
-        """Parse the bytes of a cassette; `CassetteError` that names the line if they cannot be used."""
+        """Parse the bytes of a cassette; `CassetteError` that names a line which cannot be used."""
         lines = data.split(b"\n")
         _check_format(path, lines[0])
         body, last = data[: data.rfind(b"\n", 0, -1) + 1], lines[-2] if len(lines) > 1 else b""
         if not data.endswith(b"\n") or last != _dump({"sha256": hashlib.sha256(body).hexdigest()})[:-1]:
             raise CassetteError(
-                f"The cassette {path} was modified: a line was changed, or its end is missing. Restore the "
+                f"The cassette {path} was modified: a line was changed, or the end is missing. Restore the "
                 f"file, accept an edit with af.accept_cassette(path), or delete the file. {_RE_RECORD}"
             )
         recordings: dict[Head, list[bytes]] = {}
@@ -107,8 +107,8 @@ class Cassette:
                 if kind == "recording":
                     head = Head(**row)
                     for field in fields(head):
-                        if type(found := getattr(head, field.name)) is not field.type:
-                            raise ValueError(f"{field.name} is {found!r:.80}, which has the wrong type")
+                        if type(value := getattr(head, field.name)) is not field.type:
+                            raise ValueError(f"{field.name} is {value!r:.80}, which has the wrong type")
                     if head.run_id in names:
                         raise ValueError(f"two recordings have the run id {head.run_id!r:.80}")
                     if head.key in names:
@@ -121,7 +121,7 @@ class Cassette:
                     texts[row["sha256"]] = row["content"]
                 elif kind in KEYS:
                     if not is_usual and not all(isinstance(key, str) for key in _texts_of(row)):
-                        raise ValueError("it refers to a text by a value that is not a hash")
+                        raise ValueError("the row refers to a text by a value that is not a hash")
                     current.append(line)
                 else:
                     raise ValueError(f"the kind {kind!r:.40} is unknown; rows of a plugin need plugins=[...]")
@@ -130,11 +130,11 @@ class Cassette:
         return cls(path, recordings, texts)
 
     def find(self, key: str) -> Head | None:
-        """Return the recording of a question; None if there is none."""
+        """Return the recording of a question, or None."""
         return next((head for head in self.heads if head.key == key), None)
 
     def rows(self, head: Head) -> RunRows:
-        """Return the checked rows of a recording; `CassetteError` that names the row if they cannot be used."""
+        """Return the checked rows of a recording; `CassetteError` that names a row which cannot be used."""
         tables: dict[str, list[dict[str, Any]]] = {table: [] for table in KEYS}
         try:
             values = self._values(head)
@@ -158,8 +158,8 @@ class Cassette:
         except CassetteError as error:
             raise CassetteError(f"The cassette {self.path} cannot be used: {error}") from error
         for name in ("message_id", "question", "flow", "started_at"):
-            if (stored := rows.run[name]) != (listed := getattr(head, name)):
-                problem = f"its {name} is {stored!r:.80}, and it is listed with {listed!r:.80}"
+            if (stored := rows.run[name]) != (declared := getattr(head, name)):
+                problem = f"the {name} of a run is {stored!r:.80}, and the recording says {declared!r:.80}"
                 raise CassetteError(f"The cassette {self.path} cannot be used: {problem}")
         return rows
 
@@ -168,16 +168,16 @@ class Cassette:
         return [orjson.loads(line) for line in self._lines[head]]
 
     def _check_size(self, values: Sequence[Mapping[str, Any]]) -> None:
-        """Raise an error for a recording that refers to texts so often that it would exhaust the memory."""
+        """Raise an error for a recording that refers to texts so often that the memory would be exhausted."""
         named = [key for value in values for key in _texts_of(value)]
         if missing := [key for key in named if key not in self._texts]:
-            raise ValueError(f"it refers to the text {missing[0]!r:.40}, which is missing")
+            raise ValueError(f"a row refers to the text {missing[0]!r:.40}, which is missing")
         n_chars = sum(len(self._texts[key]) for key in named)
         if n_chars > max(_FREE_CHARS, _MOST_COPIES * sum(map(len, self._texts.values()))):
             raise ValueError(f"its texts would have {n_chars:,} characters")
 
     def models(self) -> list[tuple[str, str]]:
-        """Return provider and name of each model that was called, in the order of the calls."""
+        """Return the provider and name of each called model, in the order of the calls."""
         calls = (row["llm_calls"] for head in self.heads for row in self._values(head) if "llm_calls" in row)
         return list(dict.fromkeys((str(row.get("provider")), str(row.get("request_model"))) for row in calls))
 
@@ -190,7 +190,7 @@ class Cassette:
 class CassetteWriter:
     """Writes recordings into a cassette atomically, one process at a time. The folder of the file is created.
 
-    Errors: `CassetteError` if it cannot be written, another process records into it, or a file there is no cassette.
+    Errors: `CassetteError` if the file cannot be written or is not a cassette, or if another process records into it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -210,15 +210,15 @@ class CassetteWriter:
             raise
 
     def put(self, head: Head, rows: RunRows) -> None:
-        """Add a recording, or replace that of the same key or run."""
+        """Add a recording, which replaces a recording of the same key or run."""
         if self._lock.closed or self._pid != os.getpid():
-            owner = "was closed" if self._lock.closed else "belongs to another process, from which this one was forked"
-            raise CassetteError(f"The workbench that records into {self.path} {owner}. Create another one.")
-        place = self.path.resolve()
+            state = "was closed" if self._lock.closed else "belongs to the parent process of this process"
+            raise CassetteError(f"The workbench that records into {self.path} {state}. Create another workbench.")
+        file = self.path.resolve()
         try:
             self._lock.renew()
-            with one_at_a_time(place):
-                current = _read(place) if place.exists() else cassette_bytes({}, {})
+            with one_at_a_time(file):
+                current = _read(file) if file.exists() else cassette_bytes({}, {})
                 digest, before = self._written or (b"", None)
                 if before is None or digest != hashlib.sha256(current).digest():
                     before = Cassette.parse(self.path, current)
@@ -230,7 +230,7 @@ class CassetteWriter:
                     texts |= named
                 recordings[head] = _encoded_lines(rows, texts)
                 data = cassette_bytes(recordings, texts)
-                write_whole(place, data)
+                write_whole(file, data)
                 self._written = hashlib.sha256(data).digest(), Cassette(self.path, recordings, texts)
         except _NO_PLACE as error:
             raise self._failed(error) from error
@@ -267,9 +267,9 @@ def one_recording(head: Head, rows: RunRows) -> bytes:
 
 
 def accept_cassette(path: str | os.PathLike[str]) -> None:
-    """Accept intended edits of a cassette: update the hashes of its texts and of the file.
+    """Accept intended edits of a cassette: update the hashes of the texts and of the file.
 
-    Errors: `CassetteError` if the file cannot be read or an edited recording cannot be used; it is then unchanged.
+    Errors: `CassetteError` if the file cannot be read or an edited recording cannot be used; the file stays unchanged.
     """
     path = absolute_path(path)
     *lines, last = _read(path).rstrip(b"\r\n").split(b"\n")
@@ -302,7 +302,7 @@ def _read(path: Path) -> bytes:
     try:
         data = read_at_most(path, MAX_BYTES)
     except FileNotFoundError as error:
-        advice = 'Record it: execute the notebook with mode="record" (AF_MODE=record).'
+        advice = 'To record one, execute the notebook with mode="record" (AF_MODE=record).'
         raise CassetteError(f"There is no cassette {path}. Check the path. {advice}") from error
     except OSError as error:
         raise CassetteError(f"The cassette {path} cannot be read: {reason(error)}. Check the path.") from error
@@ -313,16 +313,16 @@ def _read(path: Path) -> bytes:
 
 def _check_format(path: Path, line: bytes) -> None:
     try:
-        head = loads(line)
-        found, version = head.get("format"), head.get("version")
+        first_line = loads(line)
+        file_format, version = first_line.get("format"), first_line.get("version")
     except (ValueError, AttributeError):
-        found = version = None
-    if found != FORMAT:
+        file_format = version = None
+    if file_format != FORMAT:
         raise CassetteError(f"{path} is not a cassette. Pass a file that Workbench(record=...) wrote.")
     if version != SCHEMA_VERSION:
         raise CassetteError(
             f"The cassette {path} has the version {brief(version)}, and this release reads version {SCHEMA_VERSION} "
-            f"only. Delete it. {_RE_RECORD}"
+            f"only. Delete the file. {_RE_RECORD}"
         )
 
 
@@ -334,9 +334,9 @@ def _dump(value: Any) -> bytes:
 
 
 def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[bytes]:
-    """Return the lines of a recording: rows without empty columns, JSON columns as JSON, long texts by their hashes.
+    """Return the lines of a recording: rows without empty columns, with JSON columns as JSON, and hashes of long texts.
 
-    The long texts are added to `texts` by their hashes.
+    The long texts are added to `texts` by hash.
     """
     lines: list[bytes] = []
     for table in KEYS:
@@ -351,7 +351,7 @@ def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[bytes]:
 
 
 def _nested(text: str) -> Any:
-    """Return the value of a JSON text if the text can be reproduced from it; None otherwise."""
+    """Return the value of a JSON text; None if the text cannot be reproduced from the value."""
     try:
         value = loads(text)
     except ValueError:
@@ -382,7 +382,7 @@ def _decoded(value: Any, texts: Mapping[str, str]) -> Any:
 
 
 def _texts_of(value: Any) -> Iterator[str]:
-    """Return the hashes of the texts to which a value refers, including repeated ones."""
+    """Return the hash of each text to which a value refers; a hash can occur several times."""
     if isinstance(value, dict):
         if set(value) == {_TEXT}:
             yield value[_TEXT]

@@ -1,4 +1,4 @@
-"""A controller that plays recorded runs and records live ones."""
+"""A controller that plays recorded runs and records live runs."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class RecordingController(ExecutionController):
-    """Plays recorded runs, executes all others, and records these.
+    """Plays recorded runs; executes and records all other runs.
 
     `default_budget` applies to runs without a budget; `verify` executes a recording again after its playback.
 
@@ -64,11 +64,11 @@ class RecordingController(ExecutionController):
     # --- questions ---------------------------------------------------------------------------------------------------
 
     async def begin(self, content: str, **options: Unpack[RunOptions]) -> StoredRun:
-        """Store a question as a message with its run, from its recording if there is one."""
+        """Store a question as a message with its run, from a recording of the question if there is one."""
         live = partial(super().begin, content, **options)
         question = content.encode("utf-8", "replace").decode().strip()
         if options.get("parent_call") is not None or self.session.mode == "live" or not question:
-            return await live()  # a subrun belongs to the run that starts it, and is recorded and played with that
+            return await live()  # a subrun is recorded and played with its parent run
         flow, model, work = options.get("flow", DEFAULT_FLOW), options.get("model"), options.get("work")
         self._engine.flows.require(flow)
         budget, conversation_id = options.get("budget"), options.get("conversation_id")
@@ -85,21 +85,21 @@ class RecordingController(ExecutionController):
     async def _play_or(
         self, live: Callable[[], Awaitable[StoredRun]], ask: Ask, conversation_id: str | None
     ) -> StoredRun:
-        """Start the playback of a question's recording; without one, start the run live.
+        """Start the playback of a question's recording; without a recording, start the run live.
 
         A log line lists the changes since the recording. One question is handled at a time.
         """
-        found = await asyncio.to_thread(self.session.find, ask, conversation_id)
-        if found is None:
+        recording = await asyncio.to_thread(self.session.find, ask, conversation_id)
+        if recording is None:
             run = await live()
             self.session.add_question(replace(ask, settings=run.settings, message_id=run.message_id), run.run_id)
             return run
-        ask, rows = found
+        ask, rows = recording
         recorded = rows.run
         if await self._engine.database.read(lambda db: run_exists(db, recorded["run_id"])):
             raise Conflict(
                 f"The store {self._engine.database.path} holds the run {recorded['run_id']} already, and a replay "
-                "uses the same id. Remove data_dir, so that the replay has its own store."
+                "uses the same id. Remove data_dir, so that the replay has a store of its own."
             )
         owner = self._engine.run_locks.acquire()
         try:
@@ -155,7 +155,7 @@ class RecordingController(ExecutionController):
         if GRAPH_SETTING in forked.settings:
             raise UsageError(
                 f"The flow {forked.flow!r} is your own graph, which cannot be forked at a step, because the work "
-                "within its nodes is unknown. Ask again."
+                "within the nodes is unknown. Ask again."
             )
         message = await self._services.conversations.message(forked.message_id)
         secrets = self._services.secrets.current
@@ -174,7 +174,7 @@ class RecordingController(ExecutionController):
         async def live() -> StoredRun:
             if change.model is None:
                 await self._keep_models(forked)
-            # Refuses a missing flow or model; the other settings are those of the run.
+            # `build` refuses a missing flow or model; the other settings are copied from the run.
             await self._engine.run_config.build(forked.flow, limits, model, "standard", None)
             ids, now = self._services.ids, to_microseconds(whole_ms(self._services.clock.now()))
             new = NewRunIds(ids.new("run"), ids.new("msg"), ids.new("thd"), now)
@@ -197,7 +197,7 @@ class RecordingController(ExecutionController):
             return await self._play_or(live, ask, forked.conversation_id)
 
     async def start(self, run: StoredRun) -> "asyncio.Task[None]":
-        """Continue a run; a played run continues up to the next decision that code must make."""
+        """Continue a run; a played run continues until the next decision that code must make."""
         playback = self._playbacks.get(run.run_id)
         if playback is None:
             self._check_not_played_elsewhere(run)
@@ -208,7 +208,7 @@ class RecordingController(ExecutionController):
         return playback.task
 
     def _check_not_played_elsewhere(self, run: StoredRun) -> None:
-        """Raise an error for a run of a graph that another workbench played: the graph itself would start again."""
+        """Raise an error for a run of a graph that another workbench played: here the graph would start again."""
         if run.mode in PLAYED and GRAPH_SETTING in run.settings and run.status in {RUNNING, WAITING}:
             raise UsageError(
                 f"The run {run.run_id} was played from a cassette by another workbench, which must continue it. "
@@ -235,7 +235,7 @@ class RecordingController(ExecutionController):
             self._release(playback)
 
     def _release(self, playback: Playback) -> None:
-        """End a playback; from now on its runs are ordinary runs of the store."""
+        """End a playback; from now on the played runs are ordinary runs of the store."""
         for row in playback.rows["runs"]:
             run_id = row["run_id"]
             self._playbacks.pop(run_id, None)
@@ -246,7 +246,7 @@ class RecordingController(ExecutionController):
         self._engine.run_locks.release(playback.owner)
 
     async def resume_if_ready(self, run: StoredRun) -> bool:
-        """Start a run that can continue; a playback continues without this."""
+        """Start a run that can continue; a playback continues without this call."""
         if run.run_id in self._playbacks:
             return False
         self._check_not_played_elsewhere(run)
@@ -255,10 +255,10 @@ class RecordingController(ExecutionController):
     # --- decisions ---------------------------------------------------------------------------------------------------
 
     async def decide(self, request_id: str, decision: Decision) -> None:
-        """Decide a request; a decision on a played run must be the recorded one.
+        """Decide a request; a decision on a played run must equal the recorded decision.
 
-        Errors: `CassetteMiss` if it differs and the run cannot continue live; nothing is decided then. In the mode
-        `auto` the run continues live.
+        Errors: `CassetteMiss` if the decision differs and the run cannot continue live; nothing is decided then. In the
+        mode `auto` the run continues live.
         """
         request = await self._services.approvals.get(request_id)
         playback = self._playbacks.get(request.run_id)
@@ -276,12 +276,12 @@ class RecordingController(ExecutionController):
     async def decide_all(
         self, thread_id: str | None, message_id: str | None, decisions: Mapping[str, bool | Decision]
     ) -> StoredRun:
-        """Store decisions on the run of a thread; for a played run, each must equal the recorded one."""
+        """Store decisions on the run of a thread; for a played run, decisions must equal the recorded decisions."""
         if thread_id is not None:
             run = await self._services.runs.get_by_thread(thread_id)
             playback = self._playbacks.get(run.run_id)
             if playback is not None and message_id in {None, run.message_id}:
-                async with playback.lock:  # the caller starts the run when it listens to it
+                async with playback.lock:  # the caller listens to the run first, and starts the run then
                     if await self._accept_recorded(playback, decisions, run.run_id):
                         return run
         return await super().decide_all(thread_id, message_id, decisions)
@@ -289,19 +289,19 @@ class RecordingController(ExecutionController):
     async def _accept_recorded(
         self, playback: Playback, decisions: Mapping[str, bool | Decision], run_id: str | None = None
     ) -> bool:
-        """Accept decisions on a played run if all of them are the recorded ones.
+        """Accept decisions on a played run if all decisions equal the recorded decisions.
 
         The caller holds the lock of the playback. With `run_id`, the requests must belong to this run.
 
         Returns: False if the run has ended or continues live, so that the caller must store the decisions.
 
-        Errors: `CassetteMiss` if one differs and the run cannot continue live; nothing is decided then.
+        Errors: `CassetteMiss` if a decision differs and the run cannot continue live; nothing is decided then.
         """
         await playback.settled()
         approvals, different = self._services.approvals, dict[str, Decision]()
         for request_id in decisions:
             await approvals.require_undecided(request_id, run_id)
-        if playback.rows.run_id not in self._playbacks:  # it has ended meanwhile
+        if playback.rows.run_id not in self._playbacks:  # the playback has ended meanwhile
             return False
         accepted = list(decisions)
         for request_id, value in decisions.items():
@@ -325,14 +325,14 @@ class RecordingController(ExecutionController):
                 continue
             try:
                 await self._engine.run_config.check_models(run)
-            except UsageError as error:  # it continues with another model than the recorded one
+            except UsageError as error:  # the run continues with another model than the recorded model
                 logger.warning("%s The run continues live.", error)
             manifests[run.run_id] = to_json(await self._engine.manifest(run.flow, run.settings.get("model")))
         await self._take_over(playback, manifests)
         return False
 
     async def single_request(self, run_id: str) -> ApprovalRequest:
-        """Return the request that code decides next; in a playback, that of the current cut."""
+        """Return the request that code decides next; in a playback, the request of the current cut."""
         playback = self._playbacks.get(run_id)
         if playback is not None:
             await playback.settled()
@@ -355,7 +355,7 @@ class RecordingController(ExecutionController):
                     self._play(playback)
                     await playback.settled()
                     return
-                if run_id in self._playbacks:  # it has not ended meanwhile
+                if run_id in self._playbacks:  # the playback has not ended meanwhile
                     if self.session.is_strict or playback.is_graph:
                         recorded = None if cut is None or cut.request_id is None else playback.decision(cut.request_id)
                         raise CassetteMiss(miss_of_decision(f"The run {run_id}", recorded, "it was cancelled"))
@@ -367,7 +367,7 @@ class RecordingController(ExecutionController):
         await self._record_waiting(run_id)
 
     async def _take_over(self, playback: Playback, manifests: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Continue the runs of a playback live from its current position, with new manifests."""
+        """Continue the runs of a playback live from the current position, with new manifests."""
         self._release(playback)
         self.session.continue_live(playback.rows.run)
         await self._engine.database.write(partial(playback.take_over, manifests=manifests))

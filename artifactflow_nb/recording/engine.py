@@ -1,4 +1,4 @@
-"""An engine whose runs are recorded into a cassette, or played from one."""
+"""An engine whose runs are recorded into a cassette or played from a cassette."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -43,22 +43,22 @@ class RecordedEdits:
     def recorded_time(
         self, by: Authorship, artifact_id: str, update_type: str, contents: Sequence[str]
     ) -> datetime | None:
-        """Return the recorded time of an edit, each used once; None for a new edit.
+        """Return the recorded time of an edit, or None for a new edit. Each recorded edit is used once.
 
         Errors: `CassetteMiss` if the recording has another edit of the artifact at this point. In the mode `auto`, the
         following runs are live instead.
         """
-        place = by.conversation_id, by.message_id
-        if place not in self._unused:
-            self._unused[place] = self._session.edits(*place)
-        unused = [row for row in self._unused[place] if row["artifact_id"] == artifact_id]
+        position = by.conversation_id, by.message_id
+        if position not in self._unused:
+            self._unused[position] = self._session.edits(*position)
+        unused = [row for row in self._unused[position] if row["artifact_id"] == artifact_id]
         texts = {*contents, *map(self._session.redacted_text, contents)}
         for row in unused:
-            recorded = row["content"]  # a secret may be known on one of the two machines only
+            recorded = row["content"]  # this machine, or the machine of the recording, may not know a secret
             if row["update_type"] == update_type and any(
                 is_same_text(recorded, text) or is_same_text(text, recorded) for text in texts
             ):
-                self._unused[place].remove(row)
+                self._unused[position].remove(row)
                 return from_microseconds(row["created_at"])
         if unused and self._session.is_strict:
             text = self._session.redacted_text(contents[0])
@@ -69,19 +69,19 @@ class RecordedEdits:
         return None
 
     async def record(self, by: Authorship) -> None:
-        """Record a run again after an edit on its message; `CassetteError` if that fails, while the edit remains."""
+        """Record a run again after an edit on its message; `CassetteError` after a failure, while the edit remains."""
         if self._session.writer is None or by.message_id is None:
             return
         row = await self._database.read(lambda db: db.execute(_NEWEST_RUN, (by.message_id,)).fetchone())
         if row is None:
             return
-        is_changed = by.message_id in self._changed and row["status"] in ENDED  # else its playback continues
+        is_changed = by.message_id in self._changed and row["status"] in ENDED  # other runs are still played
         if is_changed or self._session.is_recorded_here(row["run_id"]):
             await self._session.save(self._database, row["run_id"])
 
 
 def make_engine(settings: Settings, **options: Any) -> "RecordingEngine":
-    """Create the engine for these settings; `CassetteError` if their cassette cannot be used."""
+    """Create the engine for these settings; `CassetteError` if the cassette cannot be used."""
     approvals = options.get("approvals")
     reviewing = approvals.model if isinstance(approvals, Reviewer) else None
     models = [options.get("model"), *(options.get("agent_models") or {}).values(), reviewing]
@@ -97,7 +97,7 @@ class RecordingThread(EngineThread):
 class RecordingEngine(Engine):
     """An engine with a cassette. A replay needs no key, no network and no MCP servers.
 
-    The arguments are those of `Engine`; a replay calls no model.
+    `Engine` describes the arguments; a replay calls no model.
     """
 
     controller: RecordingController
@@ -115,7 +115,7 @@ class RecordingEngine(Engine):
         if session.is_strict:
             model, agent_models = ReplayModel(session.models(), settings.model), None
             changes["mcp"] = {}
-            if isinstance(options.get("approvals"), Reviewer):  # its decisions are recorded
+            if isinstance(options.get("approvals"), Reviewer):  # the decisions of the reviewer are recorded
                 options["approvals"] = replace(options["approvals"], model=None)
         super().__init__(settings.model_copy(update=changes), model=model, agent_models=agent_models, **options)
         self.session = session
@@ -133,7 +133,7 @@ class RecordingEngine(Engine):
         )
 
     def verify(self, rows: RunRows) -> VerificationReport:
-        """Execute a recorded run again with this engine's tools, agents and prompts; call it on another thread."""
+        """Execute a recorded run again with this engine's tools, agents and prompts; not for the engine's thread."""
         built_in = {entry.name for entry in self.tools if self.tools.is_built_in(entry)}
         offers = [(name, entry) for name, agent in self.agents.items() for entry in agent.tools]
         own = [(name, entry) for name, entry in offers if entry.name not in built_in]
@@ -147,13 +147,13 @@ class RecordingEngine(Engine):
         )
 
     def register_agent(self, agent: AgentLike) -> BaseAgent:
-        """Add an agent to which the lead can delegate and return it; it cannot delegate itself."""
+        """Add and return an agent to which the lead can delegate; the agent cannot delegate."""
         own = super().register_agent(agent)
         self.own_agents.append(own)
         return own
 
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
-        """Index a folder or a file; a replay needs no sources, so a missing folder or file does not stop it."""
+        """Index a folder or a file; a replay needs no sources and continues without a missing folder or file."""
         try:
             return await super().add_sources(path, progress)
         except UsageError:

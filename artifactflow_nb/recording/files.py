@@ -1,7 +1,7 @@
 """Files of recordings: atomic writing, locks for one writer at a time, and members as one zip file.
 
-The comment of a zip file is the hash of everything before it, so every changed byte is detected, even in a header, in a
-gap or in a padding bit. Equal members give equal bytes if zlib compresses in the same way.
+The comment of a zip file is the hash of all bytes before the comment, so every changed byte is detected, even in a
+header, in a gap or in a padding bit. Equal members give equal bytes if zlib compresses in the same way.
 """
 
 import hashlib
@@ -80,7 +80,7 @@ def one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def write_bytes(path: Path, data: bytes, *, replace: bool) -> Path:
-    """Write a file atomically; `UsageError` if it exists and must not be replaced, or cannot be written."""
+    """Write a file atomically; `UsageError` if a file exists and must not be replaced, or cannot be written."""
     try:
         write_whole(path.resolve() if replace else path, data, replace=replace)
     except FileExistsError:
@@ -96,11 +96,11 @@ class OnlyWriter:
     """A lock next to a file for the process that may write it; released by `close` and when the process dies.
 
     Args:
-        path: The file, in an existing folder; it does not have to exist.
+        path: The file, which need not exist, in an existing folder.
         is_shared: Whether other instances of this process may share the lock: a cell that creates a workbench can be
             executed again.
 
-    Errors: `CassetteError` if another process has the lock, or this one without `is_shared`.
+    Errors: `CassetteError` if another process has the lock, or if this process has the lock and `is_shared` is false.
     """
 
     def __init__(self, path: Path, *, is_shared: bool = False) -> None:
@@ -122,10 +122,10 @@ class OnlyWriter:
                 holder = int(self._lock_path.read_bytes()[:20])
             if holder == self._pid and self._is_shared:
                 return
-            if self._lock_path.exists():  # otherwise it was released in the meantime
-                process, advice = f"The process {holder}", "Wait until it has ended or end it"
+            if self._lock_path.exists():  # without a file, the lock was released in the meantime
+                process, advice = f"The process {holder}", "Wait until that process has ended or end it"
                 if holder == self._pid:
-                    process, advice = f"This process ({holder})", "Close the workbench that does"
+                    process, advice = f"This process ({holder})", "Close the workbench that records"
                 elif holder is None:
                     process = "Another process"
                 raise CassetteError(
@@ -161,7 +161,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of the size of a file when it is unpacked.
+    """Limits of the size of an unpacked file.
 
     Attributes:
         ratio: Largest ratio of unpacked to packed size, for files that unpack to more than `free_bytes`.
@@ -178,7 +178,7 @@ class Limits:
 def pack(members: Mapping[str, bytes]) -> bytes:
     """Pack members into a zip file, sorted by name and without times.
 
-    Errors: `CassetteError` for more members, or larger ones, than a zip file can hold.
+    Errors: `CassetteError` for more members, or larger members, than a zip file can hold.
     """
     if len(members) > _MOST_MEMBERS or sum(map(len, members.values())) > _MOST_BYTES:
         n_bytes = sum(map(len, members.values()))
@@ -190,7 +190,7 @@ def pack(members: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(file, "w") as archive:
         archive.comment = bytes(_HASH_CHARS)
         for name in sorted(members):
-            about = zipfile.ZipInfo(name)  # with the first date of the format
+            about = zipfile.ZipInfo(name)  # the date is the first date of the format
             about.create_system, about.external_attr = _UNIX, _PLAIN_FILE
             archive.writestr(about, members[name], zipfile.ZIP_DEFLATED, compresslevel=6)
     content = file.getvalue()[:-_HASH_CHARS]
@@ -204,16 +204,16 @@ def unpack(data: bytes, limits: Limits | None = None) -> dict[str, bytes]:
         raise CassetteError(f"It has more than {limits.file_bytes:,} bytes, which exceeds the limit.")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            listed = archive.infolist()
-            _check_size(listed, len(data), limits)
+            entries = archive.infolist()
+            _check_size(entries, len(data), limits)
             seen: set[str] = set()
-            for about in listed:
+            for about in entries:
                 name, path = about.orig_filename, PurePosixPath(about.orig_filename)
                 leads_out = path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name
                 if leads_out or str(path) != name or name != about.filename or name in seen:
                     raise CassetteError(f"{name!a:.120}: its name is outside of the archive, or occurs twice. {_AGAIN}")
                 seen.add(name)
-            members = {about.filename: _read_member(archive, about) for about in listed}  # names a damaged member
+            members = {about.filename: _read_member(archive, about) for about in entries}  # an error names the member
     except _DAMAGE as error:
         raise CassetteError(f"It is not a complete zip file ({error}). {_AGAIN}") from error
     if data[-_HASH_CHARS:] != hashlib.sha256(data[:-_HASH_CHARS]).hexdigest().encode():
@@ -222,7 +222,7 @@ def unpack(data: bytes, limits: Limits | None = None) -> dict[str, bytes]:
 
 
 def find_member(data: bytes, name: str, limits: Limits | None = None) -> bytes:
-    """Return a member of any zip file, within the limits; `CassetteError` if there is none of this name."""
+    """Return a member of any zip file, within the limits; `CassetteError` for an unknown name."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             about = archive.getinfo(name)
@@ -233,8 +233,8 @@ def find_member(data: bytes, name: str, limits: Limits | None = None) -> bytes:
 
 
 def _read_member(archive: zipfile.ZipFile, about: zipfile.ZipInfo) -> bytes:
-    """Unpack a member up to the length in its header, and compare its checksum at that length."""
-    if about.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:  # others unpack without a limit
+    """Unpack a member up to the length in its header, and compare the checksum at this length."""
+    if about.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:  # other methods unpack without a limit
         raise CassetteError(f"{about.filename!a:.120}: it is compressed with an unknown method. {_AGAIN}")
     try:
         with archive.open(about) as file:
@@ -246,9 +246,9 @@ def _read_member(archive: zipfile.ZipFile, about: zipfile.ZipInfo) -> bytes:
     return content
 
 
-def _check_size(listed: list[zipfile.ZipInfo], size: int, limits: Limits) -> None:
-    if len(listed) > limits.members:
-        raise CassetteError(f"It has {len(listed):,} members, which exceeds the limit.")
-    total = sum(about.file_size for about in listed)
+def _check_size(entries: list[zipfile.ZipInfo], size: int, limits: Limits) -> None:
+    if len(entries) > limits.members:
+        raise CassetteError(f"It has {len(entries):,} members, which exceeds the limit.")
+    total = sum(about.file_size for about in entries)
     if total > min(limits.total_bytes, max(limits.free_bytes, limits.ratio * size)):
         raise CassetteError(f"Its {size:,} bytes would unpack to {total:,}, which exceeds the limit.")

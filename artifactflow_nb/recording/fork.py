@@ -1,6 +1,6 @@
-"""Forks: the rows of a run before a step, under new ids and with a change; the ordinary resume continues from there.
+"""Forks: the rows of a run before a step, under new ids and with a change; an ordinary resume continues the fork.
 
-Copied rows have no cost and no duration. Of parallel jobs, the steps that started before the changed one are copied.
+Copied rows have no cost and no duration. Of parallel jobs, the steps that started before the changed step are copied.
 """
 
 import hashlib
@@ -52,11 +52,11 @@ _OF_PLANS = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change that a fork makes, stored in its settings.
+    """The change that a fork makes, stored in the settings of the fork.
 
     Attributes:
-        number: Number of the first step that is executed again.
-        step: The number of its model turn in the job.
+        number: The number of the first step that is executed again.
+        step: The number of the model turn of that step in the job.
         decision: The new decision, with the fields of `Decision`.
     """
 
@@ -77,7 +77,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NewRunIds:
-    """The ids of a fork and the time at which it starts, in microseconds."""
+    """The ids and the start time of a fork, in microseconds."""
 
     run_id: str
     message_id: str
@@ -107,8 +107,8 @@ def change_of(
         if value is not None and kind != step.kind:
             fitting = _listed([other for other in steps if other.kind == kind]) or "none"
             raise UsageError(
-                f"{name} changes a {kind} step, and step {number} is not one: {step.agent} {step.description}. "
-                f"Steps of that kind are:\n{fitting}"
+                f"{name} changes a {kind} step, and step {number} is a {step.kind} step: {step.agent} "
+                f"{step.description}. The {kind} steps are:\n{fitting}"
             )
     chosen = Decision(decision) if isinstance(decision, bool) else decision
     names = ("approved", "instruction", "params", "scope")
@@ -117,7 +117,7 @@ def change_of(
         allowed = str(step.row.get("allowed") or "").split()
         if allowed and chosen.choice not in allowed:
             raise UsageError(f"Step {number} cannot be {chosen.choice}. It can be: {', '.join(allowed)}.")
-        # `instead` is the name in stored and recorded runs
+        # `instead` is the name of this field in stored and recorded runs.
         as_json = {**{name: getattr(chosen, name) for name in names}, "instead": chosen.replaces_call}
     return Change(rows.run_id, number, step.path, step.step, prompt, model, tool_result, as_json)
 
@@ -133,7 +133,7 @@ class _Copy:
 
     Attributes:
         calls: The ids of the copied tool calls that keep their result.
-        requests: The ids of the copied requests, all of them decided.
+        requests: The ids of the copied requests, which are all decided.
         finished_jobs: The ids of the jobs whose steps are all copied.
     """
 
@@ -165,31 +165,31 @@ class _Copy:
             self.calls.add(key)
             self.requests -= {row["request_id"] for row in rows["approvals"] if row["tool_call_id"] == key}
         self.jobs = {step.row["job_id"] for step in before if step.kind == "model"}
-        self.jobs.add(self.target.row["job_id"])  # it started before its first turn
+        self.jobs.add(self.target.row["job_id"])  # the job started before its first turn
         self.finished_jobs = self.jobs - {step.row["job_id"] for step in after if step.kind == "model"}
 
         row = self.target.row
         if self.target.kind == "model":
-            first_types, place = {StreamEventType.AGENT_START}, {"job_id": row["job_id"], "step": row["step"]}
+            first_types, ids = {StreamEventType.AGENT_START}, {"job_id": row["job_id"], "step": row["step"]}
         elif self.target.kind == "tool":
             first_types = {StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE}
-            place = {"tool_call_id": row["tool_call_id"]}
+            ids = {"tool_call_id": row["tool_call_id"]}
         else:
-            first_types, place = {StreamEventType.PERMISSION_REQUEST}, {"id": row["request_id"]}
-        self._start = math.inf  # number of the step's first event; a call that has not started has none
+            first_types, ids = {StreamEventType.PERMISSION_REQUEST}, {"id": row["request_id"]}
+        self._start = math.inf  # the number of the step's first event, if the step has started
         self._version_events: dict[tuple[str, int], int] = {}
         for event in rows.of_run(rows.run_id)["events"]:
             data = orjson.loads(event["data_json"])
             if event["event_type"] == StreamEventType.ARTIFACT_CHANGED:
                 self._version_events[data["artifact_id"], data["version"]] = event["seq"]
-            if event["event_type"] in first_types and place.items() <= data.items():
+            if event["event_type"] in first_types and ids.items() <= data.items():
                 self._start = min(self._start, event["seq"])
 
     def llm_calls(self) -> Iterator[Row]:
         """Return the copied model turns, at no cost."""
         free = {"cost_usd": 0.0, "cassette": "hit", "llm_duration_ms": 0.0, "ttft_ms": None, "pieces_json": None}
         for row in self.rows["llm_calls"]:
-            if row["call_id"] in self.turns:  # with its whole prompt: the call that shares parts may not be copied
+            if row["call_id"] in self.turns:  # the prompt is stored whole: the call that shares parts may be left out
                 prompt = to_json(self.rows.prompts[row["call_id"]])
                 yield {**row, **free, "request_base": None, "request_json": prompt}
 
@@ -263,14 +263,14 @@ def write_fork(
 ) -> None:
     """Write a fork into the store, in the caller's transaction: a run that can be resumed.
 
-    `columns` are the columns of its row that differ from the forked run: settings, manifest, mode, release.
+    `columns` has the columns of the fork's row that differ from the forked run: settings, manifest, mode, release.
     """
     copy = _Copy(rows, change)
     target = copy.target.row
     names = _new_ids(rows, copy.turns, ids)
 
     def put(table: str, row: Row, **changes: Any) -> None:
-        """Insert a row with the ids of the fork and its start for all times, since copied work takes no time."""
+        """Insert a row with the ids of the fork, and the start of the fork as time: copied work takes no time."""
         copied = {
             name: _ID.sub(lambda found: names.get(found[0], found[0]), value) if isinstance(value, str)
             else ids.now if name in _TIMES and value is not None else value
@@ -323,8 +323,8 @@ def write_fork(
         )
     renumbered: dict[tuple[str, int], int] = {}
     for row in copy.versions():
-        place = row["conversation_id"], row["artifact_id"]
-        version = renumbered[row["artifact_id"], row["version"]] = db.execute(NEXT_VERSION, place).fetchone()[0]
+        artifact = row["conversation_id"], row["artifact_id"]
+        version = renumbered[row["artifact_id"], row["version"]] = db.execute(NEXT_VERSION, artifact).fetchone()[0]
         put("artifact_versions", row, version=version)
     for seq, row in enumerate(copy.events(), 1):
         data = orjson.loads(row["data_json"])
@@ -334,7 +334,7 @@ def write_fork(
 
 
 def _new_ids(rows: RunRows, copied_turns: Collection[str], ids: NewRunIds) -> dict[str, str]:
-    """Map old ids to new ones, which are derived from the fork's id and the position, like the ids of every run."""
+    """Map old ids to new ids, which are derived from the fork's id and the position, like the ids of every run."""
     run = rows.run
     names = {run["run_id"]: ids.run_id, run["message_id"]: ids.message_id, run["thread_id"]: ids.thread_id}
     paths = job_paths(rows, rows.run_id)
@@ -349,6 +349,6 @@ def _new_ids(rows: RunRows, copied_turns: Collection[str], ids: NewRunIds) -> di
                 if plan["tool_call_id"] == call["tool_call_id"]:
                     names[plan["job_id"]] = plan_job_id(key, plan["n"])
     for row in rows["approvals"]:
-        subject = _ID.sub(lambda found: names.get(found[0], found[0]), row["subject"])
+        subject = _ID.sub(lambda match: names.get(match[0], match[0]), row["subject"])
         names[row["request_id"]] = request_id(subject)
     return names

@@ -1,7 +1,7 @@
 """The identity of a question in a notebook, and the texts of cassette misses.
 
-The identity consists of the text of the question, the message before it, its settings, and a count of equal questions
-at the same place. It contains no ids, because they are new in each execution.
+The identity consists of the question's text, the message before the question, the settings, and a count of equal
+questions after the same message. The identity contains no ids, because ids are new in each execution.
 """
 
 import json
@@ -28,8 +28,8 @@ class Ask:
 
     Attributes:
         settings: The run's settings; `model`, `budget`, `depth`, `fork` and the project work belong to the identity.
-        message_id: Id of its message; empty until the message is stored.
-        parent_message_id: Id of the message that it continues; None for a new root.
+        message_id: Id of the question's message; empty until the message is stored.
+        parent_message_id: Id of the message that the question continues; None for a new root.
     """
 
     question: str
@@ -64,11 +64,11 @@ def question_keys(asks: Iterable[Ask], earlier: Mapping[str, str] | None = None)
 
 
 RE_RECORD = (
-    'To record only what is new, execute the notebook once with mode="auto" (AF_MODE=auto) and its model at hand; '
-    'to record everything again, with mode="record".'
+    'To record new runs only, execute the notebook once with mode="auto" (AF_MODE=auto) and the model at hand; '
+    'to record all runs again, with mode="record".'
 )
 _RE_RECORD_GRAPH = (
-    "The run of a graph of your own cannot continue from its recording with another decision: repeat the recorded one, "
+    "The run of your own graph cannot continue from its recording with another decision: repeat the recorded decision, "
     'or record again with mode="record".'
 )
 _COMPARED_CHARS = 4_000
@@ -77,23 +77,23 @@ _DIFF_LINES = 24
 
 def miss_of_question(ask: Ask, cassette: Cassette) -> str:
     """Write the message of a miss: a question without a recording, and the nearest recording."""
-    head = f"{ask.question!r:.200} was asked, and {shown_path(cassette.path)} has no such run."
+    problem = f"{ask.question!r:.200} was asked, and {shown_path(cassette.path)} has no such run."
     nearest = max(cassette.heads, key=lambda head: _likeness(ask, head), default=None)
     if nearest is None:
         lines = ["The cassette is empty."]
     elif nearest.question != ask.question:
-        lines = [f"Nearest is {nearest.question!r:.200}."]
+        lines = [f"The nearest question is {nearest.question!r:.200}."]
     else:
         settings = orjson.loads(cassette.rows(nearest).run["settings_json"])
         lines = [f"The run {nearest.run_id} has the same question, and differs:", *_differing(ask, nearest, settings)]
-    return "\n".join([head, *lines, RE_RECORD])
+    return "\n".join([problem, *lines, RE_RECORD])
 
 
 def miss_of_stale_recording(ask: Ask, run_id: str) -> str:
     """Write the message of a miss: the message before a recorded question was recorded again later."""
     return (
-        f"{ask.question!r:.200} was asked, and its recording {run_id} does not follow the recording of the message "
-        f"before it, which has been recorded again since.\n{RE_RECORD}"
+        f"{ask.question!r:.200} was asked. Its recording {run_id} follows an earlier recording of the message before, "
+        f"which was recorded again.\n{RE_RECORD}"
     )
 
 
@@ -109,17 +109,17 @@ def _differing(ask: Ask, head: Head, settings: Mapping[str, Any]) -> Iterator[st
     for name, before, now in differing:
         yield f"{name}: recorded {before or 'none'}, now {now or 'none'}"
     if not differing:
-        yield "it was asked after another message, or less often there than now"
+        yield "the question was asked after another message, or less often than now"
 
 
 def miss_of_decision(title: str, recorded: Decision | None, now: Decision | str, *, is_graph: bool = False) -> str:
-    """Write the message of a miss: a decision that differs from the recorded one.
+    """Write the message of a miss: a decision that differs from the recorded decision.
 
     Args:
         title: The request in a line.
-        recorded: The recorded decision; None if there is none.
+        recorded: The recorded decision, or None.
         now: The decision now, or the other action.
-        is_graph: Whether the run is of an adapted graph, which cannot continue live in other modes either.
+        is_graph: Whether the run is of an adapted graph, which cannot continue live in any mode.
     """
     before = "nothing was decided" if recorded is None else _in_words(recorded)
     after = now if isinstance(now, str) else _in_words(now)
@@ -128,7 +128,7 @@ def miss_of_decision(title: str, recorded: Decision | None, now: Decision | str,
 
 
 def miss_of_edit(recorded: Row, update_type: str, content: str) -> str:
-    """Write the message of a miss: a manual edit that differs from the recorded one at the same place."""
+    """Write the message of a miss: a manual edit that differs from the recorded edit."""
     before, kind = str(recorded["content"]), str(recorded["update_type"])
     lines = [f"The artifact {recorded['artifact_id']!r} was edited, and the recording has another edit here:"]
     lines += [f"{kind} was recorded, now {update_type}"] if kind != update_type else []
@@ -152,7 +152,7 @@ def _effect(decision: Decision) -> tuple[object, ...]:
 
 
 def text_difference(before: str, after: str) -> Iterator[str]:
-    """Return the lines in which two texts differ, at most one screen."""
+    """Return the lines in which two texts differ, as many as fit on a screen."""
     lines: Iterable[str] = unified_diff(before.splitlines(), after.splitlines(), "recorded", "now", lineterm="", n=1)
     shown = list(islice(lines, _DIFF_LINES + 1))
     yield from (line[:400] for line in shown[:_DIFF_LINES])

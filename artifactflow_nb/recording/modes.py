@@ -4,7 +4,7 @@
 
     record   every run is live, and written into the cassette when it ends or waits
     replay   every run is played; a question without a recording is an error
-    auto     a recorded run is played; a new one is live, and written into the cassette
+    auto     a recorded run is played; a new run is live, and written into the cassette
     verify   as replay; each run is then executed again with recorded model, tools and decisions, and compared
 """
 
@@ -40,9 +40,9 @@ class CassetteSession:
 
     Args:
         mode: The mode.
-        path: The cassette; None if there is none.
-        make_redactor: Creates the redactor of compared and recorded texts. It is called for each recording, because
-            keys may be added to the environment at any time.
+        path: The cassette, or None.
+        make_redactor: Creates the redactor of compared and recorded texts; called for each recording, because keys may
+            be added to the environment at any time.
 
     Attributes:
         cassette: The recordings to play; None if nothing is played.
@@ -82,15 +82,15 @@ class CassetteSession:
         return self.mode in PLAYED
 
     def models(self) -> list[tuple[str, str]]:
-        """Return provider and name of each model that is called in the cassette, in the order of the calls."""
+        """Return the provider and name of each model that is called in the cassette, in the order of the calls."""
         return [] if self.cassette is None else self.cassette.models()
 
     # --- finding -----------------------------------------------------------------------------------------------------
 
     def find(self, ask: Ask, conversation_id: str | None = None) -> tuple[Ask, RunRows] | None:
-        """Return the recording of a question and the question in its wording; None if the run must be live.
+        """Return a question in the wording of its recording, with the recording; None if the run must be live.
 
-        Errors: `CassetteMiss` if there is none in a replay.
+        Errors: `CassetteMiss` for a question without a recording in a replay.
         """
         if self.cassette is None:
             return None
@@ -104,7 +104,7 @@ class CassetteSession:
             differences = graph_differences(settings.get(GRAPH_SETTING), masked.settings.get(GRAPH_SETTING))
             if differences and self.is_strict:
                 question = f"{masked.question!r:.200} was asked of the flow {ask.flow!r}"
-                lines = [f"{question}, whose graph is not as it was recorded.", *differences, RE_RECORD]
+                lines = [f"{question}, and the graph has changed since the recording.", *differences, RE_RECORD]
                 raise CassetteMiss("\n".join(lines))
             # In the mode auto, a changed or waiting graph is executed again.
             is_usable = self.is_strict or GRAPH_SETTING not in settings or rows.run["status"] in ENDED
@@ -126,7 +126,7 @@ class CassetteSession:
         )
 
     def _worded(self, ask: Ask) -> Iterator[Ask]:
-        """Return the question in the wording of recordings from which it differs only in secrets."""
+        """Yield the question in the wording of each recording that differs from the question only in secrets."""
         for head in self.cassette.heads if self.cassette is not None else ():
             if (
                 head.question != ask.question
@@ -139,7 +139,7 @@ class CassetteSession:
         return question_keys([*self._asks, ask], earlier)[-1]
 
     def add_question(self, ask: Ask, run_id: str) -> None:
-        """Add a question to those of the session; for a played run, with the redacted text of its recording."""
+        """Add a question to the session; the question of a played run has the redacted text of the recording."""
         if self.mode == "live":
             return
         is_played = run_id in self._played
@@ -154,23 +154,23 @@ class CassetteSession:
         return self._redactor.text(text)
 
     def edits(self, conversation_id: str, message_id: str | None) -> list[Row]:
-        """Return the recorded manual edits on a message whose run is played.
+        """Return the recorded manual edits on a message if the run of the message is played.
 
-        Without a message these are the edits before the first run of the conversation.
+        Without a message, return the edits before the first run of the conversation.
         """
         if self.cassette is None:
             return []
         for head in self.cassette.heads:
             if message_id is None or (head.message_id == message_id and head.run_id in self._played):
-                place = None, conversation_id, message_id
-                found = self.cassette.rows(head)["artifact_versions"]
-                edits = [row for row in found if (row["run_id"], row["conversation_id"], row["message_id"]) == place]
+                ids = None, conversation_id, message_id
+                versions = self.cassette.rows(head)["artifact_versions"]
+                edits = [row for row in versions if (row["run_id"], row["conversation_id"], row["message_id"]) == ids]
                 if edits or message_id is not None:
                     return edits
         return []
 
     def is_recorded_here(self, run_id: str) -> bool:
-        """Whether a run is live and recorded, not played."""
+        """Return whether a run is live and recorded."""
         return run_id not in self._played
 
     def add_playback(self, run_id: str) -> None:
@@ -178,7 +178,7 @@ class CassetteSession:
         self._played.add(run_id)
 
     def continue_live_after(self, place: str) -> None:
-        """Record that an edit of a message or conversation differs from its recording; runs after it are live."""
+        """Record that an edit of a message or conversation differs from the recording; later runs are live."""
         self._live_ids.add(place)
 
     def continue_live(self, run: Row) -> None:
@@ -187,16 +187,16 @@ class CassetteSession:
         self._live_ids |= {run["message_id"], run["run_id"]}
 
     def match_wording(self, recorded: Decision, decision: Decision) -> Decision:
-        """Return a decision in the wording of the recorded one if they differ only in secrets."""
+        """Return a decision in the wording of the recorded decision if the two differ only in secrets."""
         return self._redactor.with_recorded_texts(recorded, decision)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
     async def save(self, database: Database, run_id: str) -> None:
-        """Write a run that has ended or waits into the cassette; `CassetteError` if that fails.
+        """Write a run that has ended or waits into the cassette; `CassetteError` after a failure.
 
-        A run is written at each pause, not only at its end, so that a replay shows it waiting even if it was never
-        decided or its process was killed.
+        A run is written at each pause, so that a replay shows the waiting run even if the request was never decided or
+        the process was killed.
         """
         if self.writer is None:
             return
@@ -213,7 +213,7 @@ class CassetteSession:
         self._redactor = self._make_redactor()
         masked = redacted(rows, self._redactor)
         run, parent = masked.run, masked.message["parent_id"]
-        if rows.run_id not in self._keys:  # a run of an earlier process: its recording has its key
+        if rows.run_id not in self._keys:  # the recording of a run of an earlier process has the key
             recorded = Cassette.open(writer.path).heads if writer.path.exists() else ()
             self._keys |= {head.run_id: head.key for head in recorded if head.run_id == rows.run_id}
         if rows.run_id not in self._keys:

@@ -1,8 +1,8 @@
-"""Playback of one recording: rows are stored and events published, up to the next decision that code must make.
+"""Playback of one recording: rows are stored and events published until the next decision that code must make.
 
 ::
 
-    play ──> next cut ──> its rows ──> the events before it ──> code decides ──> play ...
+    play ──> next cut ──> rows ──> the events before the cut ──> code decides ──> play ...
                └ none ──> the rows of the recording ──> the last events
 """
 
@@ -34,13 +34,13 @@ class Playback:
 
     Args:
         rows: The recording.
-        database: The store, which has the run already, with its first event published.
+        database: The store, which has the run already; the first event of the run is published.
         feeds: The feeds of the engine.
         mode: The mode of the played runs: `replay`, `verify` or `auto`.
         owner: The owner of the runs while they are played.
 
     Attributes:
-        task: The segment that is playing, or was played last.
+        task: The task that plays the current segment, or played the last segment.
         lock: Held while a decision is compared with the recording.
     """
 
@@ -60,7 +60,7 @@ class Playback:
 
     @property
     def cut(self) -> Cut | None:
-        """The cut at which the playback waits for code; None if it is playing or over."""
+        """The cut at which the playback waits for code; None while the playback plays or after its end."""
         return next((cut for cut in self._timeline.cuts if cut.at == self._at and self._is_open(cut)), None)
 
     @property
@@ -79,18 +79,18 @@ class Playback:
         return list(self._timeline.positions(self._at))
 
     def decision(self, request_id: str) -> Decision | None:
-        """Return the recorded decision on a request; None if there is none."""
+        """Return the recorded decision on a request, or None."""
         row = self._approvals.get(request_id)
         return None if row is None else parse_decision(row)
 
     @property
     def is_graph(self) -> bool:
-        """Whether the run is of an adapted graph, which cannot continue live: only the graph knows its position."""
+        """Whether the run is of an adapted graph, which cannot continue live, since its state is unknown."""
         return GRAPH_SETTING in orjson.loads(self.rows.run["settings_json"])
 
     @property
     def cancelled_at_work(self) -> set[str]:
-        """The runs that were cancelled while they ran: their playback ends before code cancels them again."""
+        """The runs that were cancelled while they ran; the playback ends before code cancels the runs again."""
         waited = {cut.run_id for cut in self._timeline.cuts if cut.request_id is None}
         ends = (event for event in self._timeline.events if event.type is StreamEventType.CANCELLED)
         return {end.run_id for end in ends} - waited
@@ -104,7 +104,7 @@ class Playback:
 
         def work(db: sqlite3.Connection) -> None:
             upsert(db, {"approvals": tuple(decided)})
-            if self.cut is None:  # the next segment is played
+            if self.cut is None:  # the next segment is playing already
                 self._set_status(db, WAITING, RUNNING, self.owner)
 
         await self._database.write(work)
@@ -119,19 +119,19 @@ class Playback:
             await asyncio.wait([self.task])
 
     async def play(self) -> None:
-        """Play up to the next decision that code must make, or to the end."""
+        """Play until the next decision that code must make, or until the end."""
         cuts = (cut.at for cut in self._timeline.cuts if cut.at >= self._at and self._is_open(cut))
         end = next(cuts, len(self._timeline.events))
         self._is_cancelled = False
         events = self._timeline.events[self._at : end]
-        known = set(self._timeline.positions(self._at))
+        started = set(self._timeline.positions(self._at))
         await self._database.write(lambda db: upsert(db, self._tables_at(end)))
-        for run_id in {event.run_id for event in events} - known:
+        for run_id in {event.run_id for event in events} - started:
             self._feeds.open(run_id)
         self._at = end
         for n, event in enumerate(events):
             feed = await self._feeds.get(event.run_id)
-            if event.seq > feed.last_seq:  # otherwise the feed has it from the store already
+            if event.seq > feed.last_seq:  # the feed has earlier events from the store
                 feed.publish(event)
             if n % _EVENTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -147,7 +147,7 @@ class Playback:
     def _tables_at(self, end: int) -> Tables:
         """Return the rows to store when the events before a cut are published.
 
-        They have the mode of the playback. Manual edits are omitted, because code makes them again.
+        The rows have the mode of the playback. Manual edits are omitted, because code repeats manual edits.
         """
         is_over = end == len(self._timeline.events)
         tables = self.rows.tables if is_over else rows_at(self.rows, self._timeline.positions(end))
@@ -170,13 +170,13 @@ class Playback:
         return {**tables, **changed}
 
     def take_over(self, db: sqlite3.Connection, manifests: Mapping[str, str]) -> None:
-        """Leave the runs unfinished as if their process had been killed, so that an engine can resume them."""
+        """Leave the runs unfinished, as after the death of a process, so that an engine can resume the runs."""
         rows = [(manifest, run_id) for run_id, manifest in manifests.items()]
         db.executemany("UPDATE runs SET manifest_json = ? WHERE run_id = ?", rows)
         self._set_status(db, WAITING, RUNNING, NO_PROCESS)
 
     def _set_status(self, db: sqlite3.Connection, before: str, now: str, owner: str | None) -> None:
-        """Replace the status `before` of the runs, and of their messages, by `now`."""
+        """Replace the status `before` of the runs and of their messages by the status `now`."""
         runs = to_json(self.run_ids)
         db.execute(
             "UPDATE messages SET status = :now WHERE message_id IN (SELECT message_id FROM runs "
@@ -191,5 +191,5 @@ class Playback:
 
 
 def _of_its_run(row: Row) -> Row:
-    """Limit an approval to its run: one for all runs is valid only in the store in which it was given."""
+    """Limit an approval to its run: an approval for all runs is valid only in the store in which it was given."""
     return {**row, "scope": "run"} if row["scope"] == "always" else row

@@ -1,4 +1,4 @@
-"""Models that use a recording: one for replays, and one with prices, ids and a clock for verification."""
+"""Models that use a recording: a model for replays, and a model with prices, ids and a clock for verification."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,13 +29,13 @@ from artifactflow_nb.recording.rows import Row, RunRows
 
 _COMPARED_CHARS = 4_000
 _NEXT_REQUEST = frozenset({ContextOverflow.__name__, ToolsRefused.__name__})
-"""The errors after which another request follows, not another attempt at the same one."""
+"""The errors after which another request follows, instead of another attempt at the same request."""
 _PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedUsage(Usage):
-    """The tokens of a recorded model call with their recorded cost in US dollars."""
+    """The tokens of a recorded model call, with the recorded cost in US dollars."""
 
     cost: float = 0.0
 
@@ -58,7 +58,7 @@ class _Turn:
 
     @cached_property
     def prompt(self) -> "Prompt":
-        """Role and text of each message."""
+        """The role and text of each message."""
         return [
             (role, self._rows.texts[key] + "".join(f"\n[call {name} {params}]" for name, params in (calls or [[]])[0]))
             for role, key, *calls in self._rows.prompts[self.last["call_id"]]
@@ -66,7 +66,7 @@ class _Turn:
 
     @property
     def tools(self) -> Mapping[str, Any] | None:
-        """The tools that the model could call, by name; None if they are not recorded."""
+        """The tools that the model could call, by name; None if the tools are not recorded."""
         offered = orjson.loads(self.last["offer_json"] or "{}").get("tools")
         return None if offered is None else {tool["name"]: tool for tool in orjson.loads(self._rows.texts[offered])}
 
@@ -82,7 +82,7 @@ class _Turn:
 
     @property
     def was_copied(self) -> bool:
-        """Whether a fork copied the turn, so that its prompt is that of the forked run."""
+        """Whether a fork copied the turn, with the prompt of the forked run."""
         return bool(self.last["cassette"] == "hit" and self.last["llm_duration_ms"] == 0)
 
     def error(self) -> ModelError:
@@ -126,9 +126,9 @@ class _Turn:
 
 
 class ReplayModel:
-    """Stand-in for the recorded models in a replay: it has their names but never replies.
+    """A stand-in for the recorded models in a replay, with the names of the models, which never replies.
 
-    `models` has provider and name of each recorded model, in the order of the calls.
+    `models` has the provider and name of each recorded model, in the order of the calls.
     """
 
     tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")
@@ -156,9 +156,9 @@ class ReplayModel:
 
 
 class RecordedModel(ReplayModel):
-    """Replies to a request with the recorded reply to the same prompt, otherwise to the most similar one.
+    """Replies to a request with the recorded reply to the same prompt, or to the most similar prompt.
 
-    Its first tool protocol is the recorded one; `graphs` are the runs of adapted graphs, which have no protocol.
+    The first tool protocol is the recorded protocol; `graphs` are the runs of adapted graphs, which have no protocol.
 
     Attributes:
         cancelled: Set when a turn is requested in which the recorded run was cancelled.
@@ -182,7 +182,7 @@ class RecordedModel(ReplayModel):
         turn = next((turn for turn in self._left if _is_same(turn.prompt, prompt)), None)
         differing: list[str] = []
         if turn is None:
-            next_turns = {turn.job: turn for turn in reversed(self._left)}  # a job takes its turns in order
+            next_turns = {turn.job: turn for turn in reversed(self._left)}  # a job takes turns in order
             turn = max(next_turns.values(), key=lambda turn: _likeness(turn.prompt, prompt))
             differing += _differing(turn.prompt, prompt)
         differing += _differing_tools(turn.tools, request)
@@ -204,18 +204,17 @@ class RecordedModel(ReplayModel):
 
 
 def _turns(rows: RunRows) -> Iterator[_Turn]:
-    """The turns in the order of the recording; a turn has the attempts of one request."""
+    """Yield the turns in the order of the recording; a turn has the attempts of one request."""
     attempts: dict[tuple[Any, ...], list[Row]] = {}
     last = {(row["run_id"], row["job_id"], row["step"]): row["call_id"] for row in rows["llm_calls"]}
     for row in rows["llm_calls"]:
-        place = row["run_id"], row["job_id"], row["step"]
-        is_last = last[place] == row["call_id"]
+        step = row["run_id"], row["job_id"], row["step"]
+        is_last = last[step] == row["call_id"]
         if row["error_type"] == RunCancelled.__name__ and not is_last:
-            continue  # of a killed process; another attempt followed
-        found = attempts.setdefault(place, [])
-        found.append(row)
+            continue  # the process of the attempt was killed; another attempt followed
+        attempts.setdefault(step, []).append(row)
         if is_last or row["error_type"] in _NEXT_REQUEST or not row["error_type"]:
-            yield _Turn(rows, attempts.pop(place))
+            yield _Turn(rows, attempts.pop(step))
 
 
 def _text(message: Message) -> str:
@@ -255,7 +254,7 @@ def _differing(recorded: Prompt, now: Prompt) -> Iterator[str]:
 
 
 def _differing_tools(recorded: Mapping[str, Any] | None, request: ModelRequest) -> Iterator[str]:
-    """Yield the differences between the recorded native tools and those of a request; `xml` has them in the prompt."""
+    """Yield the differences between the recorded native tools and the tools of a request; `xml` prompts name tools."""
     if recorded is None or request.tool_protocol != "native":
         return
     now = {
@@ -272,7 +271,7 @@ def _differing_tools(recorded: Mapping[str, Any] | None, request: ModelRequest) 
 
 
 class RecordedIds(RandomIds):
-    """Assigns runs the ids of the recording, in the order of their starts."""
+    """Assigns runs the ids of the recording, in the order in which the runs start."""
 
     def __init__(self, rows: RunRows) -> None:
         self._left: dict[str, list[str]] = {"run": [], "msg": [], "thd": [], "conv": []}
@@ -282,14 +281,14 @@ class RecordedIds(RandomIds):
         self._conversations = {row["run_id"]: row["conversation_id"] for row in rows["runs"]}
 
     def new(self, prefix: str) -> str:
-        """Return the id of the next recorded run, message, thread or conversation; a new one for everything else."""
+        """Return the id of the next recorded run, message, thread or conversation, and new ids for other things."""
         left = self._left.get(prefix)
         if prefix == "run" and left:
             self._left["conv"] = [self._conversations[left[0]]]
         return left.pop(0) if left else super().new(prefix)
 
     def skip(self, run: Row) -> None:
-        """Remove the ids of a run that is not executed again, so that `new` does not return them."""
+        """Remove the ids of a run that is not executed again, so that `new` does not return these ids."""
         for prefix, name in (("run", "run_id"), ("msg", "message_id"), ("thd", "thread_id")):
             self._left[prefix].remove(run[name])
 

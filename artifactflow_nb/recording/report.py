@@ -31,9 +31,9 @@ class RunOrigin:
     """A run with its provenance.
 
     Attributes:
-        state: `recorded` into the cassette, `replayed` from it, `live` without a recording, `changed` if it was played
-            and continued live after a decision that differs from the recorded one.
-        is_recorded: Whether it can be played: it was played, or the cassette contains it now.
+        state: `recorded` into the cassette, `replayed` from the cassette, `live` without a recording, or `changed` for
+            a played run that continued live after a decision that differs from the recorded decision.
+        is_recorded: Whether the run can be played: the run was played, or the cassette contains the run now.
         mode: `live`, `record`, `replay` or `auto`.
         llm_calls: Number of model calls by origin: `off`, `recorded`, `hit`.
         tool_calls: Number of tool calls by origin.
@@ -57,8 +57,8 @@ class ReproducibilityReport(CardMixin):
 
     Attributes:
         runs: The runs in the order of their starts.
-        cassette: The cassette of the workbench; None if it has none.
-        problem: The error of an unusable cassette; None if it can be used.
+        cassette: The cassette of the workbench, or None.
+        problem: The error of an unusable cassette, or None.
     """
 
     runs: tuple[RunOrigin, ...]
@@ -68,13 +68,13 @@ class ReproducibilityReport(CardMixin):
 
     @property
     def advice(self) -> str:
-        """The number of recorded and replayed runs, and how to record the others."""
+        """The number of recorded and replayed runs, and how to record the other runs."""
         if not self.runs:
             return 'No run yet. Ask with wb.ask("...").'
         n_recorded = sum(run.is_recorded for run in self.runs)
         lines = [f"{_share(n_recorded, len(self.runs))} recorded."]
         if changed := [run for run in self.runs if run.state == "changed"]:
-            advice = "what is new was made and recorded. Look at what changed in the cassette before you keep it."
+            advice = "new results were made and recorded. Look at the changes of the cassette before you keep it."
             lines.append(f"{_listed(changed)} changed: {advice}")
         live = [run for run in self.runs if run.state == "live"]
         if self.problem is not None:
@@ -83,7 +83,7 @@ class ReproducibilityReport(CardMixin):
             advice = f"with af.Workbench(record={_EXAMPLE}) and execute the notebook from its beginning."
             lines.append(f"{_listed(live)} live: make the workbench {advice}")
         elif live and all(run.status == RUNNING and run.mode in {"record", "auto"} for run in live):
-            lines.append(f"{_listed(live)} live: wait until they end or pause; then they are recorded.")
+            lines.append(f"{_listed(live)} live: wait for the end or the next pause.")
         elif live:
             path = shown_path(self.cassette or "")
             advice = f'execute the notebook from its beginning with af.Workbench(record="{path}").'
@@ -91,13 +91,11 @@ class ReproducibilityReport(CardMixin):
         if n_recorded < len(self.runs):
             return " ".join(lines)
         if self.cassette is None:
-            lines.append(f"This workbench has no cassette: name theirs, as in af.Workbench(replay={_EXAMPLE}).")
+            lines.append(f"This workbench has no cassette: pass the cassette, as in af.Workbench(replay={_EXAMPLE}).")
         elif all(run.state == "replayed" for run in self.runs):
-            lines.append("Nothing was asked outside.")
+            lines.append("No model or service was called.")
         else:
-            lines.append(
-                "Executed with AF_MODE=replay, the notebook gives the same without a network and without a key."
-            )
+            lines.append("With AF_MODE=replay, the notebook has the same results without a network and without a key.")
         return " ".join(lines)
 
     @property
@@ -110,14 +108,14 @@ class ReproducibilityReport(CardMixin):
         return f"ReproducibilityReport({self._states}, mode={self.mode!r})"
 
     def _card(self) -> Card:
-        found: CardRows = [
+        rows: CardRows = [
             ("cassette", None if self.cassette is None else Code(shown_path(self.cassette))),
             ("mode", self.mode),
         ]
         shown = self.runs if len(self.runs) <= MAX_ROWS else sorted(self.runs, key=lambda run: run.is_recorded)
         columns = ("question", "is", "mode", "model calls", "tool calls", "what changed", "run")
         folds = [Details("Runs", CardTable.from_rows(columns, map(_row, shown)), is_open=True)] if self.runs else []
-        return Card("Reproducibility", self._states, found, folds, self.advice)
+        return Card("Reproducibility", self._states, rows, folds, self.advice)
 
 
 def _share(n_recorded: int, n: int) -> str:
@@ -192,19 +190,19 @@ def _origin(run: RunProvenance, folder: Path, recorded: Collection[str] | None, 
 
 
 def manifest_changes(recorded: Mapping[str, Any], now: Mapping[str, Any], agents: Collection[str]) -> list[str]:
-    """List changes since the recording that a playback does not show: the release, prompts, tools.
+    """List changes since the recording that a playback does not show: the release, prompts and tools.
 
     `recorded` is empty if the recording has no manifest.
     """
     release = [manifest.get("versions", {}).get("artifactflow-nb") for manifest in (recorded, now)]
-    found = [f"artifactflow-nb {release[0]} → {release[1]}"] if all(release) and release[0] != release[1] else []
+    changes = [f"artifactflow-nb {release[0]} → {release[1]}"] if all(release) and release[0] != release[1] else []
     used = [agent for name in agents if (agent := recorded.get("agents", {}).get(name)) is not None]
     prompts = {agent["prompt"] for agent in used}
     prompts |= {MANUALS.get(agent["tool_protocol"], "") for agent in used if agent["tools"]}
     servers = {offer.name for offer in offers_from_json(recorded["mcp"])} if recorded.get("mcp") else set()
     tools = {name for agent in used for name in agent["tools"]} - servers  # a replay starts no MCP servers
-    found += [f"prompt {name}.md" for name in _different(recorded, now, "prompts", prompts)]
-    return found + [f"tool {name}" for name in _different(recorded, now, "tools", tools)]
+    changes += [f"prompt {name}.md" for name in _different(recorded, now, "prompts", prompts)]
+    return changes + [f"tool {name}" for name in _different(recorded, now, "tools", tools)]
 
 
 def _different(recorded: Mapping[str, Any], now: Mapping[str, Any], kind: str, names: Collection[str]) -> Iterator[str]:
@@ -219,6 +217,6 @@ def _different(recorded: Mapping[str, Any], now: Mapping[str, Any], kind: str, n
 def notice(run_id: str, changes: Collection[str]) -> str:
     """Write the log line for a playback whose prompts, tools or release have changed since the recording."""
     return (
-        f"The run {run_id} is played as it was recorded. Changed since then: {', '.join(changes)}. "
-        "AF_MODE=verify executes it again with the recorded model and compares."
+        f"The run {run_id} is played as recorded. Changed since then: {', '.join(changes)}. "
+        "AF_MODE=verify executes the run again with the recorded model and compares."
     )

@@ -38,21 +38,21 @@ ENDED = frozenset({COMPLETED, FAILED, CANCELLED})
 """The statuses after which a run no longer changes."""
 
 NO_PROCESS = "recording"
-"""An owner of unfinished runs that no process has as its name, so that any engine can resume them."""
+"""An owner of unfinished runs that is not the name of a process, so that any engine can resume the runs."""
 
 OPEN_CALL: Row = dict.fromkeys(
     ("approval", "success", "result", "metadata_json", "error_type", "error_message", "completed_at", "duration_ms",
      "shown_chars")
 )  # fmt: skip
-"""The columns in which a tool call without a result differs from one that has finished."""
+"""The columns in which a tool call without a result differs from a finished call."""
 
 UNDECIDED: Row = dict.fromkeys(
     ("decided_at", "decision", "scope", "decided_by", "instruction", "edited_json", "decision_number")
 ) | {"published": 0, "by_code": 1}
-"""The columns in which an open request differs from a decided one."""
+"""The columns in which an open request differs from a decided request."""
 
 OPEN_PLAN_JOB: Row = {"outcome": "", "text": "", "completed_at": None}
-"""The columns in which the job of a plan that runs differs from one that has ended."""
+"""The columns in which a running job of a plan differs from a job that has ended."""
 
 _BY_RUN = ("llm_calls", "tool_calls", "plan_jobs", "approvals")
 _HASH_COLUMNS = {"runs": ("manifest_json",), **HASH_COLUMNS}
@@ -67,7 +67,7 @@ SELECT run_id, conversation_id, message_id, status FROM runs WHERE run_id IN fam
 
 @dataclass(frozen=True)
 class RunRows:
-    """The rows of a run and of its subruns; for a branch, also those of the runs before it.
+    """The rows of a run and of its subruns; the rows of a branch include the earlier runs.
 
     Attributes:
         tables: The rows of each table of `KEYS`, in the order of the store.
@@ -82,7 +82,7 @@ class RunRows:
 
     @property
     def run(self) -> Row:
-        """The row of the run itself."""
+        """The row of the run."""
         return next(row for row in self["runs"] if row["run_id"] == self.run_id)
 
     @cached_property
@@ -92,12 +92,12 @@ class RunRows:
 
     @cached_property
     def prompts(self) -> Mapping[str, Sequence[Sequence[Any]]]:
-        """The messages of each model call's prompt: role, hash of the text and, if there are any, native calls."""
+        """The messages of each model call's prompt: role, hash of the text and, if any, native calls."""
         return resolve(self["llm_calls"], tuple)
 
     @cached_property
     def calls_of_replies(self) -> Mapping[str, Sequence[Row]]:
-        """The tool calls of each reply by its model call, in order."""
+        """The tool calls of each reply by model call, in order."""
         calls: dict[str, list[Row]] = {}
         for row in sorted(self["tool_calls"], key=lambda row: row["position"]):
             calls.setdefault(row["call_id"], []).append(row)
@@ -127,7 +127,7 @@ class RunRows:
 def load_run_rows(db: sqlite3.Connection, run_id: str) -> RunRows:
     """Load the rows of a run and its subruns; `NotFound` for an unknown run.
 
-    Manual edits on the run's message, and those before the first message of its conversation, are included.
+    Manual edits on the run's message, and manual edits before the first message of the conversation, are included.
     """
     run = load_run(db, run_id)
     family = db.execute(_FAMILY, (to_json([run_id]),)).fetchall()
@@ -140,7 +140,7 @@ def load_run_rows(db: sqlite3.Connection, run_id: str) -> RunRows:
 def load_branch_rows(db: sqlite3.Connection, run_id: str) -> RunRows:
     """Load the rows of a run and of all earlier runs of its branch, each with its subruns.
 
-    Errors: `NotFound` for an unknown run; `Conflict` if one of them has not ended.
+    Errors: `NotFound` for an unknown run; `Conflict` for a run that has not ended.
     """
     run = load_run(db, run_id)
     path: list[str] = []
@@ -153,7 +153,7 @@ def load_branch_rows(db: sqlite3.Connection, run_id: str) -> RunRows:
     family = db.execute(_FAMILY, (to_json(on_path),)).fetchall()
     for row in family:
         if row["status"] not in ENDED:
-            raise Conflict(f"The run {row['run_id']} is {row['status']}. Wait until it has ended, or cancel it.")
+            raise Conflict(f"The run {row['run_id']} is {row['status']}. Wait until the run has ended, or cancel it.")
     messages = list(dict.fromkeys([*path, *(row["message_id"] for row in family)]))
     conversations = list(dict.fromkeys([run.conversation_id, *(row["conversation_id"] for row in family)]))
     rows = _load(db, run_id, [row["run_id"] for row in family], messages, conversations, conversations)
@@ -170,12 +170,12 @@ def _load(
     conversations: Collection[str],
     edited_before: Collection[str],
 ) -> RunRows:
-    """Load the tables; for `edited_before`, also the manual versions that belong to no message."""
+    """Load the tables; for the conversations in `edited_before`, also the manual versions without a message."""
 
     def read(table: str, where: str, *values: Collection[str], order: str = "rowid") -> tuple[Row, ...]:
         sql = f"SELECT * FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608 - names of the schema
-        found = db.execute(sql, [to_json(list(value)) for value in values])
-        return tuple(read_row(db, row) if table in PACKED_TABLES else dict(row) for row in found)
+        cursor = db.execute(sql, [to_json(list(value)) for value in values])
+        return tuple(read_row(db, row) if table in PACKED_TABLES else dict(row) for row in cursor)
 
     of_plugins = [table.name for table in stored_plugin_tables(db) if table.owner == "run"]
     one_of = "IN (SELECT value FROM json_each(?))"
@@ -208,7 +208,7 @@ def text_hashes(tables: Tables) -> set[str]:
 def upsert(db: sqlite3.Connection, tables: Tables) -> None:
     """Write rows over earlier states of the same rows, in the caller's transaction.
 
-    Errors: `Conflict` if an artifact version of that number was written by somebody else.
+    Errors: `Conflict` if somebody else wrote an artifact version with the same number.
     """
     for table, rows in tables.items():
         for row in rows:
@@ -229,12 +229,12 @@ def upsert(db: sqlite3.Connection, tables: Tables) -> None:
 
 
 def import_rows(db: sqlite3.Connection, rows: RunRows) -> int:
-    """Add rows of a file to a store in the caller's transaction, never over other content; return how many are new.
+    """Add rows of a file to a store in the caller's transaction; return the number of new rows.
 
     A decision for a whole conversation or store is imported for its run only, so that approvals from elsewhere approve
     nothing in this store.
 
-    Errors: `Conflict` with the rows that exist with other content; the caller must then roll back the transaction.
+    Errors: `Conflict` for rows that exist with other content; the caller must then roll back the transaction.
     """
     new, different = [], []
     for table in KEYS:
@@ -261,28 +261,28 @@ def import_rows(db: sqlite3.Connection, rows: RunRows) -> int:
         more = f" and {len(different) - 5:,} more" if len(different) > 5 else ""  # noqa: PLR2004 - as many as are read
         raise Conflict(
             f"This store has other content under the same ids: {'; '.join(different[:5])}{more}. Nothing was imported. "
-            "Look at the file with af.open_run(path), or import it into a workbench with another data_dir."
+            "Look at the file with af.open_run(path), or import the file into a workbench with another data_dir."
         )
     return len(new)
 
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
 _NAMED_STRING = re.compile(rf"(?:(?P<name>{_STRING})(?P<colon>\s*:\s*)(?=[\"]))?(?P<value>{_STRING})")
-"""A JSON string, with its name where it is the value of one."""
+"""A JSON string, with the name if the string is the value of a name."""
 
 _DERIVED = {"sha256", "request_hash", "pieces_json"}
-"""Columns that are computed from others."""
+"""Columns that are computed from other columns."""
 
 
 def redacted(rows: RunRows, redactor: Redactor) -> RunRows:
     """Return the rows without secrets, with new hashes and pieces of the changed texts."""
     texts = {row["sha256"]: redactor.text(row["content"]) for row in rows["texts"]}
-    versions = {row["sha256"]: redactor.text(row["content"]) for row in rows["artifact_versions"]}  # blocks name them
+    versions = {row["sha256"]: redactor.text(row["content"]) for row in rows["artifact_versions"]}  # named by blocks
     renamed = {key: sha256(text) for key, text in (versions | texts).items()}
     tables: dict[str, tuple[Row, ...]] = {}
-    for table, found in rows.tables.items():
+    for table, table_rows in rows.tables.items():
         redacted_rows = []
-        for row in found:
+        for row in table_rows:
             masked_row = {name: _column(name, value, redactor, renamed) for name, value in row.items()}
             if "content" in row and "sha256" in row:
                 masked_row["sha256"] = sha256(masked_row["content"])
@@ -306,20 +306,20 @@ def redacted(rows: RunRows, redactor: Redactor) -> RunRows:
 
 
 def redacted_json(text: str, redactor: Redactor, renamed: Mapping[str, str] | None = None) -> str:
-    """Redact each string of a JSON text, or replace it by its new name; other characters are unchanged."""
-    known = renamed or {}
+    """Redact each string of a JSON text, or replace the string by its new name; other characters are unchanged."""
+    new_names = renamed or {}
 
     def masked(string: str, name: str = "") -> str:
         value = orjson.loads(string)
         if name and is_secret(orjson.loads(name), value):
             now = MASK
         else:
-            now = known[value] if value in known else redactor.text(value)
+            now = new_names[value] if value in new_names else redactor.text(value)
         return string if now == value else orjson.dumps(now).decode()
 
-    def again(found: re.Match[str]) -> str:
-        name = found["name"] or ""
-        return (masked(name) + found["colon"] if name else "") + masked(found["value"], name)
+    def again(match: re.Match[str]) -> str:
+        name = match["name"] or ""
+        return (masked(name) + match["colon"] if name else "") + masked(match["value"], name)
 
     return _NAMED_STRING.sub(again, text)
 
@@ -331,7 +331,7 @@ def _column(name: str, value: Any, redactor: Redactor, renamed: Mapping[str, str
 
 
 def _pieces(row: Row, masked: Row, redactor: Redactor) -> str | None:
-    """Return the pieces of the redacted text: the same number and times, split at the same positions."""
+    """Return the pieces of the redacted text, with the number, times and positions of the original pieces."""
     packed: str = row["pieces_json"]
     texts, now = ({"answer": version["content"], "reasoning": version["reasoning"]} for version in (row, masked))
     if texts == now and redacted_json(packed, redactor) == packed:
@@ -344,13 +344,13 @@ def _pieces(row: Row, masked: Row, redactor: Redactor) -> str | None:
 
 
 def _cut(pieces: list[Piece], redactor: Redactor) -> list[Piece]:
-    last = {piece.kind: place for place, piece in enumerate(pieces)}
+    last = {piece.kind: index for index, piece in enumerate(pieces)}
     texts = {kind: redactor.text("".join(piece.text for piece in pieces if piece.kind == kind)) for kind in last}
     done = dict.fromkeys(texts, 0)
     cut = []
-    for place, piece in enumerate(pieces):
+    for index, piece in enumerate(pieces):
         start = done[piece.kind]
-        end = len(texts[piece.kind]) if place == last[piece.kind] else start + len(piece.text)
+        end = len(texts[piece.kind]) if index == last[piece.kind] else start + len(piece.text)
         done[piece.kind] = end
         cut.append(piece._replace(tool=redactor.text(piece.tool), text=texts[piece.kind][start:end]))
     return cut

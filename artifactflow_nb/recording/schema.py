@@ -1,8 +1,8 @@
 """Checks of rows from a file: one pydantic model for each table, built from the tables of the store.
 
 A file is not trusted: columns and types must match the schema, ids must refer to rows of the file, hashes must match
-their texts, and the last event of a run must end it. Inside JSON columns, only values that views, plots, forks and
-playback read are checked. Unknown names in settings and manifests are ignored.
+the hashed texts, and the last event of a run must be an end. Inside JSON columns, only values that views, plots, forks
+and playback read are checked. Unknown names in settings and manifests are ignored.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ LOCAL_SOURCES = {
     "sections": ["source_id", "anchor", "title", "text", "position"],
     "source_metadata": ["source_id", "anchor", "metadata_json"],
 }
-"""The columns that a file holds of local sources; the others belong to the store in which they are indexed."""
+"""The columns of local sources in a file; other columns belong to the store in which the sources are indexed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class Schema:
     """The store's schema, for checks of rows.
 
     Attributes:
-        defaults: The columns of each table in order, with the default values of those that a row may omit.
-        references: Table and column, and the table and column that they refer to.
-        unique: Further unique columns of a table, in addition to its primary key.
+        defaults: The columns of each table in order, with default values for columns that a row may omit.
+        references: A table and column, with the table and column to which the ids refer.
+        unique: The unique columns of a table besides the primary key.
     """
 
     models: Mapping[str, TypeAdapter[Any]]
@@ -106,8 +106,8 @@ def _load_schema(_tables: tuple[str, ...]) -> Schema:
                 names = [column["name"] for column in db.execute(f"PRAGMA index_info({index['name']})")]
                 if index["origin"] == "u" and len(names) == 1:
                     unique.append((table, names[0]))
-        for table, wanted in LOCAL_SOURCES.items():
-            columns = [column for column in db.execute(f"PRAGMA table_info({table})") if column["name"] in wanted]
+        for table, names in LOCAL_SOURCES.items():
+            columns = [column for column in db.execute(f"PRAGMA table_info({table})") if column["name"] in names]
             row: Any = _model(table, columns)
             local[table] = TypeAdapter(list[row])
         return Schema(models, defaults, tuple(references), tuple(unique), local)
@@ -126,14 +126,14 @@ def _model(table: str, columns: Sequence[sqlite3.Row]) -> type[BaseModel]:
 
 
 def check_rows(rows: RunRows) -> RunRows:
-    """Return the rows with all columns, missing ones with their defaults.
+    """Return the rows with all columns; missing columns get defaults.
 
     Errors: `CassetteError` for invalid rows.
     """
     schema = store_schema()
     tables: dict[str, tuple[Row, ...]] = {}
     for table in KEYS:
-        found = []
+        valid_rows = []
         for original in rows[table]:
             columns = {name: original.get(name, default) for name, default in schema.defaults[table].items()}
             row = {name: value for name, value in {**columns, **original}.items() if value is not _MISSING}
@@ -142,13 +142,13 @@ def check_rows(rows: RunRows) -> RunRows:
                 _check_columns(table, row)
             except ValidationError as error:
                 problem = error.errors()[0]
-                place = ".".join(map(str, problem["loc"]))
+                path = ".".join(map(str, problem["loc"]))
                 value = "" if problem["type"] == "missing" else f" is {problem['input']!r:.80}"
-                raise _unusable(table, row, f"{place:.80}{value}: {problem['msg']}") from error
+                raise _unusable(table, row, f"{path:.80}{value}: {problem['msg']}") from error
             except (ValueError, TypeError, LookupError, AttributeError) as error:
                 raise _unusable(table, row, str(error)) from error
-            found.append(row)
-        tables[table] = tuple(found)
+            valid_rows.append(row)
+        tables[table] = tuple(valid_rows)
     checked = RunRows(rows.run_id, tables)
     _check_relations(checked, schema)
     _check_prompts(checked)
@@ -158,16 +158,16 @@ def check_rows(rows: RunRows) -> RunRows:
             ends[event.run_id] = event.type
     for run in checked["runs"]:  # a listener of a run without an end would wait forever
         if run["status"] in ENDED and run["run_id"] not in ends:
-            raise _unusable("runs", run, f"it is {run['status']}, but no event ends it")
+            raise _unusable("runs", run, f"the run is {run['status']}, but no event ends the run")
         if run["status"] == COMPLETED and ends[run["run_id"]] != StreamEventType.COMPLETE:
-            raise _unusable("runs", run, f"it is completed, but its end event is {ends[run['run_id']]}")
+            raise _unusable("runs", run, f"the run is completed, but its end event is {ends[run['run_id']]}")
     return checked
 
 
 def check_ended(rows: RunRows) -> RunRows:
-    """Return the rows of a sealed file if they are one branch that ends with the run and all runs have ended.
+    """Return the rows of a sealed file: one branch that ends with the run, with runs that have all ended.
 
-    Errors: `CassetteError` that names the row.
+    Errors: `CassetteError` that names the wrong row.
     """
     for table in ("runs", "messages"):
         for row in rows[table]:
@@ -185,10 +185,10 @@ def check_ended(rows: RunRows) -> RunRows:
     if last.get(conversation) != rows.run["message_id"]:
         raise CassetteError(
             f"The run {rows.run_id!r:.80} does not answer the last message of its conversation: the file was modified. "
-            "Record it again."
+            "Record the run again."
         )
-    known = {row["run_id"] for row in rows["runs"]}
-    started = {row["conversation_id"] for row in rows["runs"] if row["parent_run_id"] in known}
+    run_ids = {row["run_id"] for row in rows["runs"]}
+    started = {row["conversation_id"] for row in rows["runs"] if row["parent_run_id"] in run_ids}
     for row in rows["conversations"]:
         if row["conversation_id"] not in {conversation, *started}:
             raise _unusable("conversations", row, "it is not the conversation of a subrun in the file")
@@ -226,28 +226,28 @@ def _check_relations(rows: RunRows, schema: Schema) -> None:
     if rows.run_id not in {row["run_id"] for row in rows["runs"]}:
         raise CassetteError(f"The run {rows.run_id!r:.80} is not in the file.")
     for table, column, target, target_key in schema.references:
-        known = {row[target_key] for row in rows[target]}
+        target_keys = {row[target_key] for row in rows[target]}
         is_outside = (table, column) == ("messages", "parent_id")  # a recording starts within a conversation
         for row in () if is_outside else rows[table]:
-            if row.get(column) is not None and row[column] not in known:
+            if row.get(column) is not None and row[column] not in target_keys:
                 raise _unusable(table, row, f"{column} refers to a row that is not in the file")
     hashes = text_hashes({**dict.fromkeys(KEYS, ()), "llm_calls": rows["llm_calls"]})
     if missing := sorted(hashes - set(rows.texts)):
         raise CassetteError(f"A prompt refers to the text {missing[0][:16]}, which is not in the file.")
-    places = {row["message_id"]: (place, row["conversation_id"]) for place, row in enumerate(rows["messages"])}
-    for place, row in enumerate(rows["messages"]):
-        parent, conversation = places.get(row["parent_id"], (-1, row["conversation_id"]))
-        if parent >= place or conversation != row["conversation_id"]:
+    positions = {row["message_id"]: (index, row["conversation_id"]) for index, row in enumerate(rows["messages"])}
+    for index, row in enumerate(rows["messages"]):
+        parent, conversation = positions.get(row["parent_id"], (-1, row["conversation_id"]))
+        if parent >= index or conversation != row["conversation_id"]:
             raise _unusable("messages", row, "it does not follow an earlier message of its conversation")
 
 
 def _check_prompts(rows: RunRows) -> None:
-    """Check that prompts share only ordered ranges of an earlier prompt of their job, which limits their size."""
+    """Check that prompts share only ordered ranges of an earlier prompt of the same job, which limits the size."""
     earlier: dict[str, tuple[Any, int, int]] = {}
     for row in rows["llm_calls"]:
-        place = row["run_id"], row["job_id"]
-        base, depth, length = earlier.get(row["request_base"], (place, -1, 0))
-        if row["request_base"] is not None and (depth < 0 or base != place or depth >= MAX_CHAIN):
+        job = row["run_id"], row["job_id"]
+        base, depth, length = earlier.get(row["request_base"], (job, -1, 0))
+        if row["request_base"] is not None and (depth < 0 or base != job or depth >= MAX_CHAIN):
             raise _unusable("llm_calls", row, "request_base is no earlier call of its job, or in too long a chain")
         end = total = 0
         for part in orjson.loads(row["request_json"]):
@@ -259,7 +259,7 @@ def _check_prompts(rows: RunRows) -> None:
                         "llm_calls", row, f"request_json has the range {part}, which exceeds the {length} messages"
                     )
                 end = stop
-        earlier[row["call_id"]] = place, depth + 1, total
+        earlier[row["call_id"]] = job, depth + 1, total
 
 
 def _unusable(table: str, row: Row, problem: str) -> CassetteError:
@@ -291,7 +291,7 @@ class _Decision(_Strict):
 
 
 def fork_decision(values: Mapping[str, Any]) -> Decision:
-    """Return the decision that a fork changes, from its stored fields; `replaces_call` is stored as `instead`."""
+    """Return the decision of a fork from the stored fields; `replaces_call` is stored as `instead`."""
     return Decision(replaces_call=values["instead"], **{name: values[name] for name in values if name != "instead"})
 
 
@@ -402,7 +402,7 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
                 row.get(name) for name in ("success", "metadata_json", "called_at", "completed_at", "duration_ms")
             ]
             if row["status"] == FINISHED and None in result:
-                raise ValueError("it is finished but has no result")
+                raise ValueError("the call is finished but has no result")
         case "approvals" if row["decision"] is not None:
             with _named("decision"):
                 decision = parse_decision(row)
@@ -456,7 +456,7 @@ def _named(place: str) -> Iterator[None]:
 def _check_model_call(row: Row, values: Mapping[str, Any]) -> None:
     for message in values["request_json"]:
         match message:
-            case [int(), int()] if row["request_base"] is not None:  # a range of that prompt
+            case [int(), int()] if row["request_base"] is not None:  # a range of the prompt of that call
                 pass
             case [str(), str(key), *calls] if _SHA256.fullmatch(key) and len(calls) <= 1:
                 with _named("request_json"):

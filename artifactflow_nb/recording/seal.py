@@ -2,16 +2,16 @@
 
 ::
 
-    manifest.json                         the run, the packages, the hash of each member, and `sha256` over all of this
+    manifest.json                         the run, the packages, the hash of each member, and `sha256` of all these
     question.md  report.md  artifacts/*   for reading
-    rows.jsonl                            the run and those before it on its branch, in the form of a cassette
-    sources.json  sources/*.txt           the texts that agents read, with their addresses
-    local_sources.json                    the sections of local sources that were read or are cited, and their metadata
+    rows.jsonl                            the run and the earlier runs of its branch, in the form of a cassette
+    sources.json  sources/*.txt           the texts that agents read, with addresses
+    local_sources.json                    the sections of local sources that were read or are cited, with metadata
     metrics.json                          tokens, times and costs
 
-`sha256` is the hash of manifest.json without this line. It covers the whole content of the file, because the manifest
-has the hashes of all other members. The hashes reveal changes, but whoever changes the file can compute new ones: to
-prove that it is unchanged, publish `sealed.file_manifest["sha256"]` where nobody can change it, and compare.
+`sha256` is the hash of manifest.json without the line `sha256`. This hash covers the whole content of the file, because
+the manifest has the hashes of all other members. Hashes reveal changes, but a person who changes the file can compute
+new hashes: as a proof, publish `sealed.file_manifest["sha256"]` where nobody can change the hash, and compare.
 """
 
 import hashlib
@@ -67,10 +67,10 @@ _QUERIES = {
 
 @dataclass(frozen=True, slots=True)
 class ReadSource:
-    """A source as an agent read it.
+    """A source with the text that an agent read.
 
     Attributes:
-        address: The address by which it was fetched and is cited.
+        address: The address by which the source was fetched and is cited.
         uri: The file of a local source; the address of a page.
     """
 
@@ -88,7 +88,7 @@ class SealedParts:
         rows: The rows of the run and of the earlier runs of its branch.
         metrics: Tokens, times and costs, as plain JSON.
         local_sources: The rows of the local sources and sections that were read or are cited.
-        packages: The versions of the packages with which it was sealed.
+        packages: The versions of the packages with which the run was sealed.
     """
 
     rows: RunRows
@@ -101,7 +101,7 @@ class SealedParts:
 def load_parts(db: sqlite3.Connection, run_id: str, redactor: Redactor) -> SealedParts:
     """Load all data of a run that has ended, without secrets; `db` must be in one transaction.
 
-    Errors: `NotFound` for an unknown run; `Conflict` if it, or an earlier run of its branch, has not ended.
+    Errors: `NotFound` for an unknown run; `Conflict` if the run or an earlier run of its branch has not ended.
     """
     rows = load_branch_rows(db, run_id)
     sources, local = load_sources(db, rows)
@@ -131,14 +131,14 @@ def load_sources(
     addresses = [document.address for document in documents]
     addresses += [address for text in texts for address in find_addresses(text)]
     local = sorted({address.removeprefix(SCHEME) for address in addresses if address.startswith(SCHEME)})
-    found = [address for find in RELATED_ADDRESSES.values() for address in find(db, addresses)]
-    related = [address.removeprefix(SCHEME) for address in found]
-    wanted = {
+    of_plugins = [address for find in RELATED_ADDRESSES.values() for address in find(db, addresses)]
+    related = [address.removeprefix(SCHEME) for address in of_plugins]
+    keys = {
         "sources": [address.partition("#")[0] for address in (*local, *related)],
         "sections": local,
         "source_metadata": [address if "#" in address else f"{address}#" for address in related],
     }
-    tables = {name: [dict(row) for row in db.execute(sql, (to_json(wanted[name]),))] for name, sql in _QUERIES.items()}
+    tables = {name: [dict(row) for row in db.execute(sql, (to_json(keys[name]),))] for name, sql in _QUERIES.items()}
     files = {row["source_id"]: row["uri"] for row in tables["sources"]}
     read = tuple(
         ReadSource(
@@ -153,7 +153,7 @@ def load_sources(
 
 
 def write_sealed(path: Path, parts: SealedParts, *, replace: bool = False) -> Path:
-    """Write a sealed file atomically; `UsageError` if it exists and must not be replaced."""
+    """Write a sealed file atomically; `UsageError` if a file exists and must not be replaced."""
     return write_bytes(path, sealed_bytes(parts), replace=replace)
 
 
@@ -180,7 +180,7 @@ def sealed_bytes(parts: SealedParts, limits: Limits | None = None) -> bytes:
 
 
 def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, Mapping[str, Any]]:
-    """Read the parts of a sealed file and its manifest. No part of it is written to disk or executed.
+    """Read the parts and the manifest of a sealed file. No part is written to disk or executed.
 
     Errors: `CassetteError` with the path, the member and what to do, for a file that is damaged, was changed, comes
     from another release, or is not a sealed run.
@@ -194,7 +194,7 @@ def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, 
         return _checked(unpack(data, limits))
     except _FLAWS as error:
         problem: str | None = None
-        with suppress(*_FLAWS):  # another release may have packed the members in another way
+        with suppress(*_FLAWS):  # another release may pack members in another way
             manifest = loads(find_member(data, _MANIFEST, limits))
             problem = _version_problem(manifest["version"]) if manifest["format"] == FORMAT else None
         problem = problem or f"{error!s:.400}"
@@ -238,11 +238,11 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
         )
     if problem := _version_problem(manifest.get("version")):
         raise CassetteError(problem)
-    listed, packages = manifest.get("members"), manifest.get("packages")
-    if not isinstance(listed, dict) or not isinstance(packages, dict):
+    hashes, packages = manifest.get("members"), manifest.get("packages")
+    if not isinstance(hashes, dict) or not isinstance(packages, dict):
         raise CassetteError(f"{_MANIFEST}: it does not list the packages and the members.")
-    for name in sorted({*listed, *members} - {_MANIFEST}):
-        if name not in members or name not in listed or listed[name] != _digest(members[name]):
+    for name in sorted({*hashes, *members} - {_MANIFEST}):
+        if name not in members or name not in hashes or hashes[name] != _digest(members[name]):
             raise CassetteError(f"{name!a:.120}: it differs from its hash in the manifest.")
     sources = []
     for number, entry in enumerate(_json(members, "sources.json", list), 1):
@@ -264,7 +264,7 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
     again = _members(parts)
     for name in sorted({*again, *members} - {_MANIFEST}):
         if again.get(name) != members.get(name):
-            raise CassetteError(f"{name!a:.120} differs from what the other members imply. Seal the run again.")
+            raise CassetteError(f"{name!a:.120} contradicts the other members. Seal the run again.")
     if _dump(_manifest(parts, again)) != members[_MANIFEST]:
         raise CassetteError(f"{_MANIFEST}: it does not describe the other members.")
     return parts, manifest
@@ -304,17 +304,17 @@ def _members(parts: SealedParts) -> dict[str, bytes]:
         ending = _ENDINGS.get(row["content_type"], "txt")
         name = names.allocate(f"{slug(row['artifact_id'], 'artifact')[:_MAX_NAME_CHARS]}.v{row['version']}")
         texts[f"artifacts/{name}.{ending}"] = row["content"]
-    listed = []
+    sources = []
     for n, source in enumerate(parts.sources, 1):
         file = f"sources/{n}.txt"
         texts[file] = source.text
         about = _digest(source.text.encode())
-        listed.append({"file": file, "address": source.address, "uri": source.uri, "title": source.title, **about})
+        sources.append({"file": file, "address": source.address, "uri": source.uri, "title": source.title, **about})
     return {
         **{name: text.encode() for name, text in texts.items()},
         "rows.jsonl": one_recording(Head.of("", rows), rows),
         "metrics.json": _dump(parts.metrics),
-        "sources.json": _dump(listed),
+        "sources.json": _dump(sources),
         "local_sources.json": _dump(parts.local_sources),
     }
 

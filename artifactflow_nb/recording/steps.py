@@ -1,4 +1,4 @@
-"""The steps of a run, ordered by their start: model turns, tool calls and decisions of a person."""
+"""The steps of a run, ordered by start: model turns, tool calls and decisions of a person."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -49,7 +49,7 @@ class Step:
 
     @property
     def outcome(self) -> str:
-        """The reply, the result or the decision; empty if there is none."""
+        """The reply, the result or the decision, or an empty text."""
         if self.kind == "decision":
             decision = parse_decision(self.row)
             return "" if decision is None else " ".join(filter(None, [decision.choice, decision.instruction]))
@@ -64,19 +64,19 @@ class Step:
 
     @property
     def job(self) -> str:
-        """Place of the job that a tool call starts if it delegates; for a model turn, place of its own job."""
+        """The place of the job that a delegating tool call starts; for a model turn, the place of the turn's job."""
         return self.path if self.position is None else f"{self.path}/{self.step}.{self.position + 1}"
 
 
 def job_paths(rows: RunRows, run_id: str) -> dict[str, str]:
-    """Map job ids to places; also those of tool calls, whose ids are those of the jobs that they may start."""
+    """Map job ids to places. The id of a tool call is included, since the call may start a job of the same id."""
     paths = {MAIN_JOB: MAIN_JOB}
     calls = [row for row in rows["tool_calls"] if row["run_id"] == run_id]
     plans: dict[str, list[Row]] = {}
     for job in rows["plan_jobs"]:
         plans.setdefault(job["tool_call_id"], []).append(job)
-    while known := [row for row in calls if row["job_id"] in paths]:
-        for row in known:
+    while next_calls := [row for row in calls if row["job_id"] in paths]:
+        for row in next_calls:
             path = paths[row["tool_call_id"]] = f"{paths[row['job_id']]}/{row['step']}.{row['position'] + 1}"
             paths |= {job["job_id"]: f"{path}/0.{job['n']}" for job in plans.get(row["tool_call_id"], ())}
         calls = [row for row in calls if row["tool_call_id"] not in paths]

@@ -1,7 +1,7 @@
-"""The timeline of a recording: its events in order, the decisions of code, and its rows at an earlier moment.
+"""The timeline of a recording: the events in order, the decisions of code, and the rows at an earlier moment.
 
-When a playback stops for a decision, its rows are inferred from the events published so far: a row is written with the
-event that reports it, so it existed if the event was published. Rows without an event are placed by their times.
+When a playback stops for a decision, the rows are inferred from the events published so far: a row is written with the
+event that reports the row, so the row existed if the event was published. Rows without an event are placed by time.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ class Cut:
     """A point at which a playback waits for code.
 
     Attributes:
-        at: The number of events before it.
+        at: The number of events before the cut.
         request_id: The request that code decided; None if code cancelled the waiting run.
     """
 
@@ -80,7 +80,7 @@ class Timeline:
 
 
 def _merged(rows: RunRows) -> list[StreamEvent]:
-    """Merge the events of all runs by time; a subrun comes after the event with which it was started."""
+    """Merge the events of all runs by time; a subrun comes after the event that reports the start of the subrun."""
     by_run: list[list[StreamEvent]] = []
     for run in rows["runs"]:
         stored = [read_event(row) for row in rows["events"] if row["run_id"] == run["run_id"]]
@@ -88,7 +88,7 @@ def _merged(rows: RunRows) -> list[StreamEvent]:
         last = {(row["job_id"], row["step"]): row["call_id"] for row in calls}
         chunks = {row["call_id"]: list(_chunks(row)) for row in calls if row["pieces_json"]}
         numbers = Counter(event.seq for events in (stored, *chunks.values()) for event in events)
-        for row in calls:  # an attempt of a killed process: the next process used its event numbers again
+        for row in calls:  # after a killed attempt, the next process used the event numbers of the attempt again
             attempt = chunks.get(row["call_id"], [])
             is_last = last[row["job_id"], row["step"]] == row["call_id"]
             if row["error_type"] == RunCancelled.__name__ and (
@@ -102,14 +102,14 @@ def _merged(rows: RunRows) -> list[StreamEvent]:
     placed: list[tuple[datetime, int, int, StreamEvent]] = []
     for rank, (run, events) in enumerate(zip(rows["runs"], by_run, strict=True)):
         time = started.get(run["run_id"])
-        for event in events:  # parallel jobs of a run have clocks of their own: its times never decrease here
+        for event in events:  # parallel jobs of a run have separate clocks, but times must not decrease here
             time = event.timestamp if time is None else max(time, event.timestamp)
             placed.append((time, rank, event.seq, event))
     return [event for *_, event in sorted(placed, key=lambda entry: entry[:3])]
 
 
 def _chunks(row: Row) -> Iterator[StreamEvent]:
-    """Restore the chunks of a reply as it was streamed."""
+    """Restore the chunks in which a reply was streamed."""
     texts = {"answer": row["content"], "reasoning": row["reasoning"]}
     protocol = orjson.loads(row["offer_json"] or "{}").get("tool_protocol", "xml")
     so_far = {kind: StreamedText() for kind in ("answer", "reasoning", "call")}
@@ -169,7 +169,7 @@ class _Waits:
 
 
 class _RunState:
-    """The rows of a run that existed when one of its events was published."""
+    """The rows of a run that existed when an event of the run was published."""
 
     def __init__(self, events: Sequence[Row], seq: int) -> None:
         self._reported: set[tuple[str, str]] = set()
@@ -177,26 +177,26 @@ class _RunState:
         self._until = 0
         for event in events:
             kind, data = event["event_type"], orjson.loads(event["data_json"])
-            parts = [("job", str(data["job_id"]))] if "job_id" in data else []
+            keys = [("job", str(data["job_id"]))] if "job_id" in data else []
             if kind in {StreamEventType.LLM_COMPLETE, StreamEventType.RETRY}:
-                parts.append(("call", str(data["call_id"])))
+                keys.append(("call", str(data["call_id"])))
             elif kind in _TOOL_EVENTS:
-                parts.append((_TOOL_EVENTS[StreamEventType(kind)], str(data["tool_call_id"])))
+                keys.append((_TOOL_EVENTS[StreamEventType(kind)], str(data["tool_call_id"])))
             elif kind == StreamEventType.PERMISSION_REQUEST:
-                parts.append(("request", str(data["id"])))
+                keys.append(("request", str(data["id"])))
             elif kind == StreamEventType.PERMISSION_RESULT:
-                parts.append(("decision", str(data["id"])))
+                keys.append(("decision", str(data["id"])))
             elif kind == StreamEventType.ARTIFACT_CHANGED:
-                parts.append(("version", f"{data['artifact_id']} {data['version']}"))
+                keys.append(("version", f"{data['artifact_id']} {data['version']}"))
             elif kind == StreamEventType.STEP_COMPLETE:
-                parts.append(("step", str(data["job_id"])))
-            self._reported.update(parts)
+                keys.append(("step", str(data["job_id"])))
+            self._reported.update(keys)
             if event["seq"] <= seq:
-                self._published.update(parts)
+                self._published.update(keys)
                 self._until = max(self._until, event["ts"])
 
     def has(self, kind: str, key: str, at: int | None) -> bool:
-        """Return whether a row existed: by its event if it has one, otherwise by its time."""
+        """Return whether a row existed, by the event that reports the row, or by the time of a row without an event."""
         if (kind, key) in self._reported:
             return (kind, key) in self._published
         return at is not None and at <= self._until
@@ -207,9 +207,9 @@ class _RunState:
 
 
 def rows_at(rows: RunRows, positions: Mapping[str, int]) -> Tables:
-    """Return the rows at the time when each run had published its event of this number; others had not started.
+    """Return the rows at the time when each run in `positions` had published the event of this number.
 
-    The status of runs that had not ended is `waiting`.
+    Other runs had not started. The status of runs that had not ended is `waiting`.
     """
     events: dict[str, list[Row]] = {}
     for event in rows["events"]:

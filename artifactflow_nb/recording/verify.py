@@ -1,7 +1,7 @@
 """Verification: a recorded run is executed again, with its recorded model, tools and decisions, and compared.
 
-The engine is an ordinary one that gets the recording through its public protocols. Requests, results and artifacts are
-compared by their places in the jobs of the run. A changed prompt is reported with its difference.
+An ordinary engine gets the recording through public protocols. Requests, results and artifacts are compared by their
+places in the jobs of the run. A changed prompt is reported with the difference.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class VerificationReport(CardMixin):
     Attributes:
         differences: Replies, calls, results, decisions, artifacts and answers that differ.
         prompts: Differences between the prompts, caused by other prompt files, tools or releases.
-        skipped: The runs of adapted graphs, which are not executed again, because the work of their nodes is unknown.
+        skipped: The runs of adapted graphs, which are not executed again, because the work of the nodes is unknown.
     """
 
     run_id: str
@@ -81,7 +81,7 @@ class VerificationReport(CardMixin):
 
     @property
     def is_same(self) -> bool:
-        """Whether only prompts differ, if anything."""
+        """Whether nothing differs but prompts."""
         return not self.differences
 
     @property
@@ -118,12 +118,12 @@ def verify(
     plugins: Sequence[Plugin] = (),
     prompts: Path | None = None,
 ) -> VerificationReport:
-    """Execute the runs of a recording again and compare them.
+    """Execute the runs of a recording again and compare the results.
 
     Args:
         rows: The recording; earlier runs of the branch are executed too.
-        tools: The user's tools, so that their descriptions are compared; their results are the recorded ones.
-        offers: The user's tools with the names of the agents that get them, in order.
+        tools: The user's tools, whose descriptions are compared; the results are recorded.
+        offers: The user's tools, each with the name of the agent that gets the tool, in order.
         agents: The agents that are not built in.
         flows: The flows that are not built in.
         plugins: The plugins that are not built in.
@@ -133,9 +133,9 @@ def verify(
     """
     verifier = _Verifier(rows, list(tools), list(offers), list(map(as_agent, agents)))
     with tempfile.TemporaryDirectory(prefix="artifactflow-") as folder, ThreadPoolExecutor(1) as pool:
-        # A thread of its own: the caller's may have a running loop.
-        found = pool.submit(asyncio.run, verifier.run(Path(folder), prompts, flows, plugins)).result()
-    return VerificationReport(rows.run_id, tuple(found), tuple(verifier.model.differences), tuple(verifier.skipped))
+        # The verifier runs in another thread, because the caller's thread may have a running loop.
+        changes = pool.submit(asyncio.run, verifier.run(Path(folder), prompts, flows, plugins)).result()
+    return VerificationReport(rows.run_id, tuple(changes), tuple(verifier.model.differences), tuple(verifier.skipped))
 
 
 class _VerifyingEngine(Engine):
@@ -156,7 +156,7 @@ class _Verifier:
         self, rows: RunRows, tools: list[Tool], offers: list[tuple[str, Tool]], agents: list[BaseAgent]
     ) -> None:
         self._graphs = {row["run_id"] for row in rows["runs"] if GRAPH_SETTING in orjson.loads(row["settings_json"])}
-        # Calls that a tool made belong to its recorded result, so they are not made again.
+        # Model calls by a tool belong to the recorded result of the tool, and are not repeated.
         turns = (r for r in rows["llm_calls"] if r["run_id"] in self._graphs or PARALLEL_SEPARATOR not in r["job_id"])
         self._rows = rows = RunRows(rows.run_id, {**rows.tables, "llm_calls": tuple(turns)})
         self._offers = offers
@@ -183,7 +183,7 @@ class _Verifier:
                 library.check(agent_config.prompt_source)
             except UsageError:
                 missing.append(agent_config.prompt_name)
-        if missing:  # stand-ins, which are reported as differences
+        if missing:  # stand-ins are reported as differences
             user_prompts, prompts = prompts, folder / "prompts"
             prompts.mkdir()
             for path in () if user_prompts is None else user_prompts.glob("*.md"):
@@ -224,7 +224,7 @@ class _Verifier:
         return list(self._differences(folder / STORE_FILE))
 
     def _prices(self) -> dict[str, Price]:
-        """Return the price for every model: that of the recording."""
+        """Return the recorded price for every model."""
         names = {row["request_model"] for row in self._rows["llm_calls"]} | {self.model.default_model}
         names |= {agent.config.model for agent in self._agents if agent.config.model is not None}
         for row in self._rows["runs"]:
@@ -258,11 +258,11 @@ class _Verifier:
             await engine.controller.join(run.run_id)
 
     async def _begin(self, engine: _VerifyingEngine, row: Row) -> StoredRun:
-        """Store a run with the question, position and settings of a recorded one."""
+        """Store a run with the question, position and settings of a recorded run."""
         settings = orjson.loads(row["settings_json"])
         message = next(each for each in self._rows["messages"] if each["message_id"] == row["message_id"])
-        known = await engine.conversations.list_conversations(limit=1_000)
-        exists = row["conversation_id"] in {conversation.conversation_id for conversation in known}
+        conversations = await engine.conversations.list_conversations(limit=1_000)
+        exists = row["conversation_id"] in {conversation.conversation_id for conversation in conversations}
         engine.recorded_settings = settings
         run = await engine.controller.begin(
             row["question"],
@@ -280,7 +280,7 @@ class _Verifier:
         return run
 
     async def _decide(self, engine: Engine, run_id: str) -> bool:
-        """Apply the recorded decisions to open requests; True if there was one."""
+        """Apply the recorded decisions to open requests; return whether there was a decision."""
         open_requests = await engine.approvals.open_requests(run_id)
         decided = [(request.id, self._decision(request.id)) for request in open_requests]
         decided.sort(key=lambda item: self._requests.get(item[0], {}).get("decision_number") or 0)
@@ -295,7 +295,7 @@ class _Verifier:
         return None if row is None else parse_decision(row)
 
     def _reviewer(self) -> Reviewer | None:
-        """Return the reviewer of the recorded runs, with their rules; None if they had none."""
+        """Return the reviewer of the recorded runs, with the recorded rules; None if the runs had no reviewer."""
         settings = [orjson.loads(row["settings_json"]) for row in self._rows["runs"]]
         rules = next((each[REVIEWER_SETTING] for each in settings if REVIEWER_SETTING in each), None)
         return None if rules is None else Reviewer(rules=rules)
@@ -310,7 +310,7 @@ class _Verifier:
     # --- tools -------------------------------------------------------------------------------------------------------
 
     def _register(self, engine: Engine) -> None:
-        """Give each agent the tools that it used, and all tools their recorded results."""
+        """Give each agent the tools that the agent used; all tools return recorded results."""
         own_tools = {tool.name: tool for tool in self._tools}
         for agent, tool in self._offers:
             engine.register_tool(tool, agent=agent)
@@ -322,15 +322,15 @@ class _Verifier:
         for row in self._rows["runs"]:
             if row["run_id"] not in self._graphs and row["flow"] not in engine.flows:
                 raise UsageError(f"The run has the flow {row['flow']!r}, which is not built in. Pass flows=[...].")
-        known = {entry.name for entry in engine.tools}
+        tool_names = {entry.name for entry in engine.tools}
         for row in self._rows["llm_calls"]:
             if row["run_id"] not in self._graphs and (agent := row["agent_name"]) not in engine.agents:
-                raise UsageError(f"The run used the agent {agent!r}, which is not built in. Pass agents=[...] with it.")
+                raise UsageError(f"The run used the agent {agent!r}, which is not built in. Pass agents=[...].")
         for row in self._rows["tool_calls"]:
             name, agent = row["tool_name"], row["agent_name"]
             if row["run_id"] in self._graphs:
                 continue
-            if (name in known and name not in own_tools) or not name.isidentifier():
+            if (name in tool_names and name not in own_tools) or not name.isidentifier():
                 continue
             entry = own_tools.setdefault(name, placeholder_tool(name, ToolPermission.AUTO))
             if name not in engine.agents[agent].tool_names:
@@ -339,7 +339,7 @@ class _Verifier:
         engine.tools.replace_tools(before, [self._recorded(entry) for entry in before])
 
     def _recorded(self, entry: Tool) -> Tool:
-        """Return a tool that returns recorded results, unless it uses only the store or the flow carries it out.
+        """Return a tool with recorded results; return a tool of the store or the flow unchanged.
 
         A result that a fork has replaced is always returned.
         """
@@ -362,7 +362,7 @@ class _Verifier:
     async def _result(self, ctx: ToolContext, **_values: Any) -> ToolResult:
         row = self._calls.get(ctx.tool_call_id)
         if row is None or row["completed_at"] is None:
-            raise ToolError(f"The call {ctx.tool_call_id} is not recorded, so it has no result in a verification.")
+            raise ToolError(f"The call {ctx.tool_call_id} is not recorded and has no result in a verification.")
         metadata = orjson.loads(row["metadata_json"] or "{}")
         if row["error_type"]:
             metadata["error_type"] = row["error_type"]
@@ -376,7 +376,7 @@ class _Verifier:
     # --- manual edits ------------------------------------------------------------------------------------------------
 
     def _write_edits(self, db: sqlite3.Connection, *, message_id: str | None) -> None:
-        """Write the manual edits on a message; None for those before the first run, with their conversations."""
+        """Write the manual edits on a message; for None, the edits before the first run, with conversations."""
         versions = self._rows["artifact_versions"]
         edits = [row for row in versions if row["run_id"] is None and row["message_id"] == message_id]
         edited = {row["conversation_id"] for row in edits if message_id is None}
@@ -387,7 +387,7 @@ class _Verifier:
             insert(db, "artifact_versions", row, or_ignore=True)
 
     def _leave_out_versions(self, db: sqlite3.Connection, *, run_id: str) -> None:
-        """Reserve the version numbers that other branches used before a run: they are not in the recording."""
+        """Reserve version numbers that other branches, which are not recorded, used before a run."""
         first: dict[tuple[str, str], int] = {}
         for row in self._rows["artifact_versions"]:
             if row["run_id"] == run_id:
@@ -406,13 +406,13 @@ class _Verifier:
                 if run_id in self._graphs:
                     continue
                 if run_id not in stored:
-                    yield f"{run_id}: it was not started"
+                    yield f"{run_id}: the run was not started"
                 else:
                     yield from _compared(self._rows.of_run(run_id), load_run_rows(db, run_id).of_run(run_id))
             for run_id in stored:
                 if run_id not in recorded:
                     question = load_run(db, run_id).question
-                    yield f"{run_id}: it was started with the question {brief(question)}, and is not recorded"
+                    yield f"{run_id}: the run was started with the question {brief(question)}, and is not recorded"
 
 
 async def _no_server(offer: McpToolOffer, *_call: object) -> ToolResult:
@@ -444,11 +444,11 @@ def _compared(recorded: RunRows, now: RunRows) -> Iterator[str]:
         for rows in (recorded, now)
     ]
     for artifact_id, version in sorted({*versions[0], *versions[1]}):
-        before, after = (found.get((artifact_id, version)) for found in versions)
+        before, after = (contents.get((artifact_id, version)) for contents in versions)
         if before is None or after is None or not _is_same(before, after):
             yield f"{run}, artifact {artifact_id} v{version}: {brief(before)} became {brief(after)}"
 
 
 def _is_same(recorded: str, now: str) -> bool:
-    """Return whether two texts differ only in secrets, which may be known on only one of the two machines."""
+    """Return whether two texts differ only in secrets, since one of the two machines may not know a secret."""
     return is_same_text(recorded, now) or is_same_text(now, recorded)

@@ -86,7 +86,7 @@ async def test_missing_unserializable_state_fails_the_run(open_engine: OpenEngin
     done = await engine.controller.resume(stored.thread_id, approved=True)
     assert (done.status, done.error_type) == ("failed", "RunFailed")
     assert "value in its state has the type DataFrame, which cannot be serialized" in done.error_message
-    assert "its own checkpointer" in done.error_message
+    assert "with a checkpointer that can store the value" in done.error_message
     sql = "SELECT content FROM llm_calls"
     assert [row[0] for row in await engine.database.read(lambda db: db.execute(sql).fetchall())] == ["Well. "]
 

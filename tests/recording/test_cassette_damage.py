@@ -50,9 +50,9 @@ CASES: dict[str, tuple[list[bytes], str]] = {
     "an empty file": ([], "is not a cassette"),
     "a conflict at the top": ([b"<<<<<<< HEAD", *LINES], "is not a cassette"),
     "an odd version": ([LINES[0].replace(b":1}", b':"1"}'), *LINES[1:]], "has the version '1', and this release"),
-    "another version": ([LINES[0].replace(b":1}", b":2}"), b"?"], "reads version 1 only. Delete it. Record it"),
-    "no last line": (LINES[:-1], "its end is missing"),
-    "half a file": (LINES[:TURN], "its end is missing"),
+    "another version": ([LINES[0].replace(b":1}", b":2}"), b"?"], "reads version 1 only. Delete the file. Record it"),
+    "no last line": (LINES[:-1], "the end is missing"),
+    "half a file": (LINES[:TURN], "the end is missing"),
     "lines in another order": ([*LINES[:2], LINES[3], LINES[2], *LINES[4:]], "a line was changed"),
     "a line less": ([*LINES[:TURN], *LINES[TURN + 1 :]], "a line was changed"),
     "an edited line": ([line.replace(b"lead_agent", b"mean_agent") for line in LINES], "a line was changed"),
@@ -110,7 +110,7 @@ def test_cassette_of_another_version_is_refused_with_advice(tmp_path: Path, mode
     before = path.read_bytes()
     with pytest.raises(
         CassetteError,
-        match=r"has the version 2, .* reads version 1 only\. Delete it\. Record it again(?s:.*)mode=.record",
+        match=r"has the version 2, .* reads version 1 only\. Delete the file\. Record it again(?s:.*)mode=.record",
     ):
         USES[mode](path)
     assert path.read_bytes() == before

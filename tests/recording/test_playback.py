@@ -134,7 +134,7 @@ def test_auto_executes_and_records_new_runs(tmp_path: Path) -> None:
     with open_scene(tmp_path, replay=cassette) as wb:
         first = wb.ask("First?").wait(WAIT_S)
         assert wb.ask("Second?", conversation_id=first).wait(WAIT_S).response == "Two."
-        with pytest.raises(CassetteMiss, match="Nearest is 'First"):
+        with pytest.raises(CassetteMiss, match="The nearest question is 'First"):
             wb.ask("Third?")
 
 

@@ -128,7 +128,7 @@ def test_miss_names_the_nearest_question(tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
     with open_workbench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
         ask(wb)
-    miss = r"'Vegetables\?' was asked.*no such run(.|\n)*Nearest is 'Fruit\?'"
+    miss = r"'Vegetables\?' was asked.*no such run(.|\n)*The nearest question is 'Fruit\?'"
     with open_workbench(tmp_path, replay=cassette) as wb, pytest.raises(CassetteMiss, match=miss):
         wb.ask("Vegetables?")
 

@@ -436,7 +436,7 @@ def test_another_graph_is_a_miss(tmp_path: Path) -> None:
         wb.ask("Ask.", flow="mine")
     with (
         open_scene(tmp_path, replay=cassette, setup=with_own_agent(tools=[add])) as wb,
-        pytest.raises(CassetteMiss, match="Nearest is"),
+        pytest.raises(CassetteMiss, match="The nearest question is"),
     ):
         wb.ask("Tell.", flow="mine")
 

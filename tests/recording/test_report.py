@@ -32,7 +32,7 @@ def test_report_has_the_state_of_each_run(tmp_path: Path) -> None:
     with open_scene(tmp_path, setup=with_confirmed_look, replay=tmp_path / "c.jsonl") as wb:
         wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S)
         assert [run.state for run in report(wb).runs] == ["replayed"]
-        assert report(wb).advice.endswith("Nothing was asked outside.")
+        assert report(wb).advice.endswith("No model or service was called.")
     with open_scene(tmp_path, model=model, setup=with_confirmed_look, replay=tmp_path / "c.jsonl", mode="auto") as wb:
         wb.ask("What?").wait(WAIT_S).deny().wait(WAIT_S)
         wb.ask("Else?").wait(WAIT_S)

@@ -63,7 +63,7 @@ def test_recorded_runs_are_in_the_cassette(tmp_path: Path) -> None:
         assert states(found) == ["recorded", "recorded"]
         assert (found.runs[0].llm_calls, found.runs[0].tool_calls) == ({"recorded": 2}, {"recorded": 1})
         assert found.advice == (
-            "All 2 runs are recorded. Executed with AF_MODE=replay, the notebook gives the same without a network and "
+            "All 2 runs are recorded. With AF_MODE=replay, the notebook has the same results without a network and "
             "without a key."
         )
         path.unlink()
@@ -85,7 +85,7 @@ def test_replayed_runs_called_no_model(tmp_path: Path, cassette: Path) -> None:
     assert [run.llm_calls for run in found.runs] == [{"hit": 2}, {"hit": 1}]
     assert [run.tool_calls for run in found.runs] == [{"hit": 1}, {}]
     assert [run.changes for run in found.runs] == [(), ()]
-    assert found.advice == "All 2 runs are recorded. Nothing was asked outside."
+    assert found.advice == "All 2 runs are recorded. No model or service was called."
 
 
 def test_report_has_runs_of_this_workbench_or_all(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_report_has_runs_of_this_workbench_or_all(tmp_path: Path) -> None:
     with open_workbench(tmp_path, "Three.") as wb:
         assert wb.repro().runs == ()
         assert states(wb.repro(all=True)) == ["recorded"]
-        assert "This workbench has no cassette: name theirs" in wb.repro(all=True).advice
+        assert "This workbench has no cassette: pass the cassette" in wb.repro(all=True).advice
         third = wb.ask("Third?").wait(20)
         assert states(wb.repro(all=True)) == ["recorded", "live"]
         assert wb.repro(all=True).advice.startswith(f"1 of 2 runs is recorded. {third.run_id} is live:")
@@ -121,10 +121,7 @@ def test_running_run_is_live_until_it_ends(tmp_path: Path) -> None:
         may_continue.set()
         run.wait(20)
         assert states(found) == ["live"]
-        assert (
-            found.advice
-            == f"The run is not recorded. {run.run_id} is live: wait until they end or pause; then they are recorded."
-        )
+        assert found.advice == f"The run is not recorded. {run.run_id} is live: wait for the end or the next pause."
         assert states(wb.repro()) == ["recorded"]
 
 

@@ -124,19 +124,19 @@ def local_sources(**changes: Any) -> Callable[[Members], Members]:
 
 
 FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
-    "another answer than in the rows": (lambda _: {"report.md": b"Trust me."}, "'report.md' differs from what"),
-    "another artifact": (lambda _: {"artifacts/rasktwo.v2.md": b"x"}, "'artifacts/rasktwo.v2.md' differs from what"),
-    "a member of no kind": (lambda _: {"run.py": b"import os"}, "'run.py' differs from what"),
-    "a pickle": (lambda _: {"rows.pickle": pickle.dumps(print)}, "'rows.pickle' differs from what"),
+    "another answer than in the rows": (lambda _: {"report.md": b"Trust me."}, "'report.md' contradicts"),
+    "another artifact": (lambda _: {"artifacts/rasktwo.v2.md": b"x"}, "'artifacts/rasktwo.v2.md' contradicts"),
+    "a member of no kind": (lambda _: {"run.py": b"import os"}, "'run.py' contradicts"),
+    "a pickle": (lambda _: {"rows.pickle": pickle.dumps(print)}, "'rows.pickle' contradicts"),
     "rows that are not JSON": (lambda _: {"rows.jsonl": b"{]\n"}, "rows.jsonl is not a cassette"),
     "no rows": (lambda _: {"rows.jsonl": b""}, "rows.jsonl is not a cassette"),
     "rows with another hash": (
         lambda found: {"rows.jsonl": found["rows.jsonl"] + b" "}, "rows.jsonl was modified",
     ),
     "a run that waits": (edited_rows(b'"status":"completed"', b'"status":"waiting"'), "its status is 'waiting'"),
-    "a key with no run": (edited_rows(b'"key":""', b'"key":"x"', line=1), "'rows.jsonl' differs from what"),
+    "a key with no run": (edited_rows(b'"key":""', b'"key":"x"', line=1), "'rows.jsonl' contradicts"),
     "a source that is not a text": (lambda _: {"sources/1.txt": b"\xff\xfe"}, "invalid start byte"),
-    "a source too few": (lambda _: {"sources.json": b"[]\n"}, "'sources/1.txt' differs from what"),
+    "a source too few": (lambda _: {"sources.json": b"[]\n"}, "'sources/1.txt' contradicts"),
     "a source too many": (lambda _: {"sources.json": b"[1]\n"}, "its entry 1 describes no source"),
     "a source without its text": (
         lambda found: {"sources.json": orjson.dumps(orjson.loads(found["sources.json"]) * 2)},
