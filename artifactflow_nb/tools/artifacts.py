@@ -1,8 +1,8 @@
 """The four artifact tools: create, update, rewrite and read.
 
 A write is identified by its tool call, so that a call repeated after a crash has no second effect. Reading returns the
-exact text, so that a passage copied from it can be replaced. An approval covers the version that its preview compared
-with; with `previewed_version`, a rewrite rejects a newer one.
+exact text, so that a copied passage can be replaced. An approval covers the version that its preview compared with;
+with `previewed_version`, a rewrite rejects a newer version.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ def call_authorship(ctx: ToolContext, reason: str = "") -> Authorship:
 
 
 def version_label(name: str, version: int) -> str:
-    """Return the name of the old text in the head of a diff; `previewed_version` parses it."""
+    """Return the name of the old text in the header of a diff; `previewed_version` parses it."""
     return f"{name} (version {version})"
 
 
@@ -55,14 +55,14 @@ async def previewed_version(ctx: ToolContext, **target: str) -> int | None:
     request = await ctx.service(ApprovalStore).get_by_call(ctx.tool_call_id)
     if request is None or any(request.params.get(name) != value for name, value in target.items()):
         return None
-    head = _VERSION.search(request.preview)
-    return None if head is None else int(head[2])
+    header = _VERSION.search(request.preview)
+    return None if header is None else int(header[2])
 
 
 def previewed_name(preview: str) -> str:
-    """Return the name of the text that the diff of a preview changes; empty for another preview."""
-    head = _VERSION.search(preview)
-    return "" if head is None else head[1]
+    """Return the name of the text that the diff of a preview changes, or an empty string."""
+    header = _VERSION.search(preview)
+    return header[1] if header else ""
 
 
 ArtifactId = Annotated[str, "The artifact's id, for example research_report.", StringConstraints(strip_whitespace=True)]
@@ -78,7 +78,7 @@ class _PassageNotUnique(Exception):
 
 
 async def _own_or_confirm(ctx: ToolContext, args: BaseModel) -> ToolPermission:
-    """Let a run change its own artifacts freely; ask the person about all others."""
+    """Let a run change its own artifacts freely; ask the person about all other artifacts."""
     artifact_id = str(getattr(args, "id", ""))
     is_own = await ctx.service(ArtifactManager).written_by_run(ctx.run_id, artifact_id)
     return ToolPermission.AUTO if is_own else ToolPermission.CONFIRM
@@ -102,7 +102,7 @@ def _check_writable(ctx: ToolContext, artifact_id: str) -> None:
 
 
 async def _preview_diff(ctx: ToolContext, args: BaseModel) -> str:
-    """Return a unified diff of the document. If the passage is not unique in it, the diff has the passage alone."""
+    """Return a unified diff of the document, or of the passage alone if it is not unique in the document."""
     artifact_id, params = str(getattr(args, "id", "")), args.model_dump()
     try:
         artifact = await ctx.service(ArtifactManager).read(ctx.conversation_id, artifact_id, message_id=ctx.message_id)
@@ -112,7 +112,7 @@ async def _preview_diff(ctx: ToolContext, args: BaseModel) -> str:
     if after is None:
         old, new = params["old"], params["new"]
         before, after = (before, before.replace(old, new, 1)) if before.count(old) == 1 else (old, new)
-    # In a thread, since a diff of two long texts would block the loop for all other runs.
+    # The diff is made in a thread, since a diff of two long texts would block the loop for all other runs.
     names = version_label(title, artifact.version), f"{title} as proposed"
     return await asyncio.to_thread(fenced_diff, before, after, *names)
 

@@ -38,7 +38,7 @@ class ToolParams(BaseModel):
 
 
 class ObjectParam(BaseModel):
-    """Base class of object parameters; also accepts JSON text, as the text protocol sends it."""
+    """Base class of object parameters; also accepts JSON text, which the text protocol sends."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -77,7 +77,7 @@ class ToolContext:
         services: Services by class, as the engine wired them; read them with `service`.
         notify: Publishes an event (type and payload) to the subscribers of the run.
         ask: Asks the person with the given fields of an `ApprovalRequest`, and returns the `Decision`. The run may wait
-            meanwhile; its time is not part of `timeout_s`. `ToolError` for tools that are not of MCP servers.
+            meanwhile; the wait is not part of `timeout_s`. Only for tools of MCP servers; `ToolError` for other tools.
         now: Start of the call, aware, in UTC. A tool can be replayed if it uses this time instead of the system time.
         tool_protocol: Protocol of the calling agent, `xml` or `native`.
     """
@@ -94,7 +94,7 @@ class ToolContext:
     tool_protocol: ToolProtocol = "xml"
 
     def service(self, kind: type[T]) -> T:
-        """Return the service of this class; `ToolError` if the engine was wired without it."""
+        """Return the service of this class; `ToolError` if the engine was wired without this service."""
         try:
             service: T = self.services[kind]
         except KeyError:
@@ -112,7 +112,7 @@ async def _ask_nobody() -> Decision:
 
 
 def unlimited(limit: asyncio.Timeout, ask: AskPerson) -> AskPerson:
-    """Return a function that asks the person, for whose time the limit is lifted."""
+    """Return a function that asks the person, and lifts the limit while the person decides."""
 
     async def wait(**fields: Any) -> Decision:
         loop, until = asyncio.get_running_loop(), limit.when()
@@ -145,17 +145,17 @@ class Tool:
         permission: A fixed permission, or a rule that decides for each call. A rule may raise a `ToolError` for a call
             that would fail with the same error; then nobody is asked.
         category: A name by which an agent can be configured to have the tool. The agents of the plan flow have every
-            tool of the category `core`; tools of MCP servers have `mcp`, those of users `user` if they name no other.
+            tool of the category `core`; tools of MCP servers have `mcp`, tools of users have `user` by default.
         idempotent: Whether a call may be repeated when it is unknown whether the first attempt finished.
         timeout_s: Time limit of a call in seconds.
         max_result_chars: Limit of the result in a prompt. The middle of a longer result is omitted there; the store has
             the whole result.
         preview: Renders a call as Markdown for the approval request; None to show the parameters only.
         is_note: True for calls that only change the agent's own notes. Such calls never need an approval.
-        uses_store_only: Whether a call reads and writes nothing but the store (artifacts). Cancelling the run lets it
-            finish, and a verification executes it again, whereas other tools return their recorded results.
+        uses_store_only: Whether a call reads and writes nothing but the store (artifacts). A cancelled run lets the
+            call finish, and a verification executes the call again, whereas other tools return recorded results.
         request_kind: Kind of the approval request.
-        request_action: The action that the approval request names, or a function for it; empty for `run` and the name.
+        request_action: The action that the approval request names, or a function for the action; empty for `run NAME`.
         hosts: Returns the hosts that a call reads from, so that decisions are about hosts; None for other tools.
         is_exclusive: Whether a reply with this call must have no other call.
         is_allowed_after_limit: Whether one more call is allowed after the last round of tool calls.
@@ -196,7 +196,7 @@ class Tool:
         return tool_entry(self)
 
     def bind(self, params: Mapping[str, Any], protocol: ToolProtocol = "xml") -> BaseModel:
-        """Validate the parameters; `ToolError` names each invalid one and shows an example call in the protocol."""
+        """Validate the parameters; `ToolError` names each invalid one, and shows an example call in the protocol."""
         values = dict(params)
         for field_name, declared in self.params.model_fields.items():
             name = declared.alias or field_name
@@ -257,7 +257,7 @@ class Tool:
         return await self.permission(ctx, args)
 
     async def render_preview(self, ctx: ToolContext, args: BaseModel, redact: Callable[[str], str]) -> str:
-        """Render the preview of a call for its approval request; empty if the tool has none.
+        """Render the preview of a call for its approval request, or an empty string.
 
         If the preview fails, its error, redacted by `redact`, replaces the preview.
         """
@@ -281,7 +281,7 @@ class Tool:
             args = self.bind(params, ctx.tool_protocol)
             if self.handler is None:
                 raise ToolError(f"{self.name} is executed by the flow and cannot be run here.")
-            # Not `model_dump`: the handler gets the validated objects, not dictionaries of their fields.
+            # `model_dump` is not used: the handler gets the validated objects, not dictionaries of their fields.
             values = {**(args.model_extra or {}), **{name: getattr(args, name) for name in type(args).model_fields}}
             async with limit:
                 if inspect.iscoroutinefunction(self.handler):
@@ -357,7 +357,7 @@ def tool(
         try:
             rule: ToolPermission | PermissionRule = ToolPermission(permission)
         except ValueError:
-            allowed = ", ".join(repr(known.value) for known in ToolPermission)
+            allowed = ", ".join(repr(level.value) for level in ToolPermission)
             raise UsageError(f"permission is {permission!r}; it must be one of {allowed}, or a function.") from None
     else:
         rule = permission

@@ -47,7 +47,7 @@ class PersonQuestion(BaseModel):
 
 
 def _refuse(_ctx: ToolContext, question: str, choices: list[str]) -> Never:
-    """Raise `ToolError`: a question becomes a request, so it is run only if the run may not ask any more."""
+    """Raise `ToolError`: a question becomes a request, so this function runs only if the run may ask no more."""
     del question, choices
     raise ToolError(
         f"This run has asked its {MAX_QUESTIONS} questions already. Do not ask again: state your assumption in the "

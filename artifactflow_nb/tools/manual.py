@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def tool_manual(tools: "Sequence[Tool]") -> str:
-    """Return the manual of several tools: purpose, parameters and an example call of each."""
+    """Return the manual of several tools: purpose, parameters and an example call of each tool."""
     return "\n\n".join(entry.manual for entry in tools)
 
 
@@ -34,7 +34,7 @@ def tool_entry(entry: "Tool") -> str:
 
 
 def item_fields(schema: Mapping[str, Any], prop: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of the objects in a list parameter, by name; empty for any other parameter.
+    """Return the fields of the objects in a list parameter, by name; other parameters have no fields.
 
     Args:
         schema: The schema of all parameters, which has the definitions.
@@ -59,7 +59,7 @@ def _fields(schema: Mapping[str, Any], prop: Mapping[str, Any]) -> list[str]:
 
 
 def object_fields(schema: Mapping[str, Any], prop: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of an object parameter, by name; empty for any other. Arguments as for `item_fields`."""
+    """Return the fields of an object parameter, by name, and no fields otherwise. Arguments as for `item_fields`."""
     for alternative in prop.get("anyOf", [prop]):  # an optional object is `anyOf` of the object and null
         if alternative.get("$ref"):
             return _definition_fields(schema, alternative)

@@ -17,7 +17,7 @@ from artifactflow_nb.core.text.comparison import split_lines
 
 MAX_SUGGESTIONS = 3
 PIECE_CHARS, STRETCH_CHARS = 240, 1_200
-"""Length of the pieces that a long line is compared in, and of one suggestion; both in characters."""
+"""Lengths in characters of the pieces in which a long line is compared, and of one suggestion."""
 
 _WORD = re.compile(r"\w+")
 _INVISIBLE_CLASS = r"\s\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
@@ -36,7 +36,7 @@ class _LinePiece(NamedTuple):
 
 
 def find_passage(text: str, passage: str, max_places: int) -> list[TextRange]:
-    """Return the first `max_places` occurrences of the passage; they may overlap."""
+    """Return the first `max_places` occurrences of the passage; occurrences may overlap."""
     matches: list[TextRange] = []
     start = text.find(passage) if passage else -1
     while start >= 0 and len(matches) < max_places:
@@ -46,7 +46,7 @@ def find_passage(text: str, passage: str, max_places: int) -> list[TextRange]:
 
 
 def find_ignoring_whitespace(text: str, passage: str) -> TextRange | None:
-    """Return the first occurrence that differs only in white space and invisible characters; None if there is none."""
+    """Return the first occurrence that differs only in white space and invisible characters, or None."""
     visible = _INVISIBLE.sub("", passage)
     at = _INVISIBLE.sub("", text).find(visible) if visible else -1
     return None if at < 0 else (_visible_offset(text, at), _visible_offset(text, at + len(visible) - 1) + 1)
@@ -94,7 +94,7 @@ def nearest_passages(text: str, passage: str) -> str:
         cache(lambda tokens, edge=edge: sum(weight[token] for token in tokens & edge))
         for edge in (targets[0], targets[-1])
     )
-    # A sliding window: each step adds the tokens of one piece and removes those of another, so the time stays linear.
+    # A sliding window: each step adds the tokens of one piece and removes the tokens of another.
     inside: Counter[str] = Counter()
     score = 0.0
     scores: list[float] = []
@@ -138,7 +138,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[_LinePiece]:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text; of words with non-ASCII letters, the pairs of letters, as Chinese has no spaces."""
+    """Return the words of a text, or the pairs of letters of a non-ASCII word, as Chinese has no spaces."""
     words: list[str] = []
     for word in _WORD.findall(text.lower()):
         if word.isascii() or len(word) == 1:

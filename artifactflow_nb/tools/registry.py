@@ -72,12 +72,12 @@ class ToolRegistry:
         self._tools[entry.name] = entry
 
     def is_built_in(self, entry: Tool) -> bool:
-        """True if the tool is one of the built-in tools."""
+        """Return whether the tool is one of the built-in tools."""
         return self._built_in.get(entry.name) == entry
 
     def replace_tools(self, before: Iterable[Tool], now: Iterable[Tool]) -> None:
         """Remove the tools `before` that are still registered, then add the tools `now`."""
-        removed = set(map(id, before))  # by identity: a tool that took the name of a removed one must stay
+        removed = set(map(id, before))  # by identity: a tool that took the name of a removed tool must stay
         remaining = {name: entry for name, entry in self._tools.items() if id(entry) not in removed}
         self._tools = {**remaining, **{entry.name: entry for entry in now}}
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def is_task_cancelled() -> bool:
-    """True if the current task was cancelled, as opposed to code that raised `CancelledError` itself."""
+    """Return whether the current task was cancelled, as opposed to code that raised `CancelledError` itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

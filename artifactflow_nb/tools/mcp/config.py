@@ -54,13 +54,13 @@ class McpServer(BaseModel):
         name: Name in the workbench.
         command: The program.
         args: Arguments of the program.
-        env: Environment variables of the program, in addition to PATH, HOME and similar ones; it gets no others.
-        cwd: Working directory; None for that of the kernel.
+        env: Environment variables of the program, in addition to PATH, HOME and similar variables, but no others.
+        cwd: Working directory; None for the kernel's working directory.
         url: Address of a streamable HTTP server.
         headers: HTTP headers of every request.
         type: Transport, as in the files of other programs; it must match `command` or `url`.
-        permission: `confirm` to ask a person before each call, or `auto`; or one of these by tool name, with `confirm`
-            for all other tools.
+        permission: `confirm` to ask a person before each call, or `auto`; or a mapping from tool names to these values,
+            with `confirm` for all other tools.
         tools: Names of the tools to use; None for all.
         agents: Agents that get the tools; empty for the lead agent.
         timeout_s: Time limit of a call in seconds.
@@ -123,7 +123,7 @@ class McpServer(BaseModel):
         return Path(self.command or "").name
 
     def with_environment(self, environment: Mapping[str, str]) -> Self:
-        """Copy with environment variables substituted; `UsageError` with the name of a variable that is not set."""
+        """Return a copy with environment variables substituted; `UsageError` with the name of an unset variable."""
 
         def expand(text: str) -> str:
             return _VARIABLE.sub(lambda found: environment[found[1]], text)
@@ -147,11 +147,11 @@ class McpServer(BaseModel):
     def secrets(self, environment: Mapping[str, str]) -> tuple[str, ...]:
         """Return the secret values of the configuration, the longest first; variables that are not set are omitted."""
         try:
-            found = set(_secrets_in(self.with_environment(environment)))
+            values = set(_secrets_in(self.with_environment(environment)))
         except UsageError:
-            found = set(_secrets_in(self))
-        known = (secret for secret in found if len(secret) >= _MIN_SECRET_CHARS and not _VARIABLE.search(secret))
-        return tuple(sorted(known, key=lambda secret: (-len(secret), secret)))
+            values = set(_secrets_in(self))
+        secrets = (value for value in values if len(value) >= _MIN_SECRET_CHARS and not _VARIABLE.search(value))
+        return tuple(sorted(secrets, key=lambda secret: (-len(secret), secret)))
 
     @model_serializer(mode="wrap")
     def _dump(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -189,10 +189,10 @@ def _secrets_in(server: McpServer) -> Iterator[str]:
             yield value
         elif before.startswith("-") and "=" not in before and _SECRET_NAME.search(before):
             yield argument
-    parts = urlsplit(server.url or "")
-    yield from (unquote(part) for part in (parts.username, parts.password) if part)
-    yield from (value for name, value in parse_qsl(parts.query) if _SECRET_NAME.search(name))
-    yield from (part for part in parts.path.split("/") if len(part) > _MAX_PLAIN_CHARS and any(map(str.isdigit, part)))
+    url = urlsplit(server.url or "")
+    yield from (unquote(part) for part in (url.username, url.password) if part)
+    yield from (value for name, value in parse_qsl(url.query) if _SECRET_NAME.search(name))
+    yield from (part for part in url.path.split("/") if len(part) > _MAX_PLAIN_CHARS and any(map(str.isdigit, part)))
 
 
 def environment_variables(server: McpServer) -> Iterator[str]:
@@ -206,7 +206,7 @@ def environment_variables(server: McpServer) -> Iterator[str]:
 
 
 def config_file(source: object) -> Path | None:
-    """Return the JSON file that a value of `mcp` names; None if the value contains the servers themselves."""
+    """Return the JSON file that a value of `mcp` names, or None if the value contains the servers themselves."""
     if isinstance(source, Path) or (isinstance(source, str) and not source.lstrip().startswith("{")):
         return Path(source)
     return None
@@ -235,7 +235,7 @@ def read_servers(source: Any, path: Path | None = None) -> dict[str, McpServer]:
     if isinstance(source, str | bytes):
         try:
             source = json.loads(source)
-        except (ValueError, RecursionError) as error:  # without the text, which may hold secrets
+        except (ValueError, RecursionError) as error:  # the message leaves out the text, which may hold secrets
             label = "mcp" if path is None else f"mcp, in {str(path)!r},"
             is_too_deep = isinstance(error, RecursionError)
             problem = "it is nested too deeply" if is_too_deep else str(error).splitlines()[0][:100]

@@ -6,7 +6,7 @@
                      └──> the start fails: one error with the reason
 
 A started process has no terminal, and its environment has only PATH, HOME and similar variables. The session observes
-its answers, its standard error, its log messages and the end of the connection.
+the server's answers, standard error and log messages, and the end of the connection.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _LOGGERS = (
     "mcp.client.streamable_http", "mcp.client.stdio", "mcp.shared.jsonrpc_dispatcher", "httpx2",
     "httpx", "mcp.server.lowlevel.server", "root",
 )  # fmt: skip
-"""Loggers whose messages contain whole addresses or output of servers; those of the last line are of SDK version 1."""
+"""Loggers whose messages contain whole addresses or output of servers. The last line is for SDK version 1."""
 
 
 class ObservedStream:
@@ -141,7 +141,7 @@ MAX_TOOLS = 1_000
 
 _CLOSE_TIMEOUT_S = 6.0
 _LAST_OUTPUT_S = 1.0
-"""Time to wait for the last output of an ended server; a program that it started may hold the output open longer."""
+"""Time to wait for the last output of an ended server; a child process may hold the output open longer."""
 
 _CONNECT_S = 30.0
 _SSE_READ_S = 300.0
@@ -151,7 +151,7 @@ _CLOSED = "Connection closed"
 _CONNECTION_CLOSED = -32000
 _SESSION_TERMINATED = 32600
 _NO_CALL = -32600
-"""Error codes of the SDK, of which only version 1 has the second one, and of JSON-RPC for an invalid request."""
+"""Error codes: a closed connection, an ended session (version 1 of the SDK), and JSON-RPC's invalid request."""
 
 _INSTALL = "pip install 'artifactflow-nb[mcp]'"
 
@@ -160,7 +160,7 @@ logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 def check_installed() -> None:
-    """Raise `UsageError` with the command to install the SDK if it is missing."""
+    """Raise `UsageError` with the command to install the SDK if the SDK is missing."""
     try:
         is_there = find_spec("mcp") is not None
     except (ImportError, ValueError):  # its import is blocked
@@ -202,7 +202,7 @@ async def open_session(streams: AbstractAsyncContextManager[tuple[Any, Any]], **
 
 
 Elicit = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Answers a question of a server; both are JSON in the form of the protocol (`elicitation/create`)."""
+"""Function that answers a question of a server; both are JSON in the form of the protocol (`elicitation/create`)."""
 
 
 class SessionLost(ToolError):
@@ -226,7 +226,7 @@ class McpConnection:
         self._scope: Any = None
         self._tail = StderrTail()
         self._listing = ToolListRepair()
-        self._calls: dict[Elicit, asyncio.Future[Mapping[str, Any]] | None] = {}  # with the question of each
+        self._calls: dict[Elicit, asyncio.Future[Mapping[str, Any]] | None] = {}  # the calls, each with its question
         self._has_ended = False
         self._is_retired = False
         self._wrote_invalid_output = False
@@ -243,12 +243,12 @@ class McpConnection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it accepts further calls."""
+        """Whether the session accepts further calls."""
         return not (self._has_ended or self._is_retired or self.is_closed)
 
     @property
     def is_closed(self) -> bool:
-        """Whether its task has ended."""
+        """Whether the session's task has ended."""
         return self._task.done()
 
     async def _run(self) -> None:
@@ -281,7 +281,7 @@ class McpConnection:
     def _refuse(self, reason: str) -> None:
         if not self._ready.done():
             self._ready.set_exception(ToolError(reason))
-            self._ready.exception()  # mark it as retrieved: nobody may be waiting
+            self._ready.exception()  # mark the error as retrieved: nobody may be waiting
 
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[Any]:
@@ -314,7 +314,7 @@ class McpConnection:
             self._status = f"{response.status_code} {response.reason_phrase}" if response.is_error else ""
 
     async def _elicit(self, _context: object, question: Any) -> Any:
-        """Return the answer to a question of the server; the latest call is taken for the one that asks."""
+        """Return the answer to a question of the server; the latest call counts as the asking call."""
         types = import_module("mcp.types")
         async with self._questions:
             if self._calls:
@@ -323,7 +323,7 @@ class McpConnection:
                 await asyncio.wait([question_task])
                 if not question_task.cancelled():
                     return types.ElicitResult(**question_task.result())
-        # An error, so that the server does not ask on: its next question would be taken for one of another call.
+        # The answer is an error, so that the server asks no more: another call would get its next question.
         return types.ErrorData(code=_NO_CALL, message="The call was cancelled.")
 
     async def _note_message(self, message: object) -> None:
@@ -336,7 +336,7 @@ class McpConnection:
         self._stop.set()
 
     async def list_tools(self) -> list[ListedTool]:
-        """List the server's tools; `ToolError` if it fails or takes too long."""
+        """List the server's tools; `ToolError` after a failure or the time limit."""
         tools: list[ListedTool] = []
         try:
             async with asyncio.timeout(self._server.start_timeout_s):
@@ -352,7 +352,7 @@ class McpConnection:
         return tools[:MAX_TOOLS]
 
     def _listed(self, tool: Mapping[str, Any]) -> ListedTool:
-        """Convert a tool, with its original schema, and without secrets; a schema with one is dropped."""
+        """Convert a tool: redact secrets in its texts, and keep its original schema unless the schema has a secret."""
         name = tool["name"]
         schema = self._listing.schemas.get(name, tool["inputSchema"])
         text = json.dumps(schema)
@@ -363,7 +363,7 @@ class McpConnection:
     async def call(self, tool: str, arguments: Mapping[str, Any], elicit: Elicit) -> dict[str, Any]:
         """Call a tool; return the `CallToolResult` of the protocol as JSON.
 
-        Errors: `ToolError` if the server does not answer; if it has ended, the session is no longer usable.
+        Errors: `ToolError` if the server does not answer; if the server has ended, the session is no longer usable.
         """
         import anyio
 
@@ -378,9 +378,9 @@ class McpConnection:
             if not answer.done():
                 raise ConnectionError(_CLOSED)
             return _wire_form(answer.result())
-        except Exception as error:  # noqa: BLE001 - the same
+        except Exception as error:  # noqa: BLE001 - as above
             is_connection_error = isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError | OSError)
-            code = getattr(getattr(error, "error", error), "code", None)  # version 1 has it in `error.error`
+            code = getattr(getattr(error, "error", error), "code", None)  # version 1 has the code in `error.error`
             if code == _SESSION_TERMINATED:
                 self._is_retired = True
                 raise SessionLost(self._problem("no longer knows the session", error)) from None
@@ -399,7 +399,7 @@ class McpConnection:
             self._stop_if_done()
 
     def retire(self) -> None:
-        """Accept no further calls; the session ends after the current ones."""
+        """Accept no further calls; the session ends after the current calls."""
         self._is_retired = True
         self._stop_if_done()
 
@@ -408,7 +408,7 @@ class McpConnection:
             self._stop.set()
 
     async def close(self) -> None:
-        """End the session, and a server that it started; completes even if the caller is cancelled."""
+        """End the session, and a server that the session started; completes even if the caller is cancelled."""
         self._stop.set()
         if not self._ready.done() and self._scope is not None:
             self._scope.cancel()
@@ -448,7 +448,7 @@ class McpConnection:
         if isinstance(error, TimeoutError):
             return f"it did not answer within {self._server.start_timeout_s:g} s"
         if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
-            return _CLOSED  # version 1 of the SDK has no text for it
+            return _CLOSED  # version 1 of the SDK has no text for this error
         reason = (
             clip(" ".join(escape_invisible(str(error)).split()), _PROBLEM_CHARS).rstrip(".") or type(error).__name__
         )

@@ -33,10 +33,10 @@ _MAX_DESCRIPTION_CHARS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """A tool as a server lists it.
+    """A tool in the list of a server.
 
     Attributes:
-        schema: The server's schema of its parameters, which may be invalid.
+        schema: The server's schema of the parameters, which may be invalid.
     """
 
     name: str
@@ -45,10 +45,10 @@ class ListedTool:
 
 
 class McpToolOffer(BaseModel):
-    """A tool of a server in the form in which agents get it.
+    """A tool of a server in the form for agents.
 
     Attributes:
-        parameters: Its parameters, as `normalize_schema` returns them.
+        parameters: The parameters, as `normalize_schema` returns them.
         renamed: The server's names of renamed parameters.
         permission: Whether a person must approve each call.
         timeout_s: Time limit of a call in seconds, including a restart of the server.
@@ -87,25 +87,25 @@ def build_offers(
         used_names: Names of tools that do not belong to MCP servers.
         lead_agent: The agent that gets the tools of servers without configured agents.
 
-    Errors: `UsageError` for a configuration that names tools which its server does not have.
+    Errors: `UsageError` for a configuration that names tools that the server does not have.
     """
     used: list[tuple[McpServer, ListedTool]] = []
     for server, tools in listed:
-        known = {tool.name: tool for tool in tools}
+        by_name = {tool.name: tool for tool in tools}
         permissions = () if isinstance(server.permission, str) else server.permission
         for setting, configured in (("tools", server.tools or ()), ("permission", permissions)):
-            if missing := [name for name in configured if name not in known]:
-                offered = ", ".join(sorted(escape_invisible(name)[:MAX_NAME_CHARS] for name in known)) or "none"
+            if missing := [name for name in configured if name not in by_name]:
+                offered = ", ".join(sorted(escape_invisible(name)[:MAX_NAME_CHARS] for name in by_name)) or "none"
                 raise UsageError(
                     f"mcp.{server.name}.{setting} names {missing[0]!r}; the server's tools are: {offered}."
                 )
-        used += [(server, known[name]) for name in (known if server.tools is None else server.tools)]
-    wanted = Counter(identifier(tool.name, "tool") for _, tool in used)
+        used += [(server, by_name[name]) for name in (by_name if server.tools is None else server.tools)]
+    frequencies = Counter(identifier(tool.name, "tool") for _, tool in used)
     names = {*used_names, *GROUP_NAMES}
     offers = []
     for server, tool in used:
         name = identifier(tool.name, "tool")
-        if wanted[name] > 1 or name in used_names or name in GROUP_NAMES:
+        if frequencies[name] > 1 or name in used_names or name in GROUP_NAMES:
             name = identifier(f"{server.name}_{tool.name}", "tool")
         name = unused_name(name, names)
         names.add(name)
@@ -149,15 +149,15 @@ def tool_from_offer(offer: McpToolOffer, call: CallTool) -> Tool:
 
 
 def offers_to_json(offers: McpToolOffers) -> str:
-    """Serialize offers; the order of parameters is preserved, since it is the order in the manual."""
+    """Serialize offers; the order of parameters is preserved, since the manual has the same order."""
     return to_json([offer.model_dump() for offer in offers])
 
 
 def offers_from_json(text: object) -> McpToolOffers:
-    """Read the text of `offers_to_json`; `CassetteError` if it is invalid."""
+    """Read the text of `offers_to_json`; `CassetteError` for an invalid text."""
     try:
         offers = _READER.validate_json(text if isinstance(text, str) else "")
-        # Normalized again, since a recording may have been edited.
+        # The parameters are normalized again, since a recording may have been edited.
         return tuple(offer.model_copy(update={"parameters": normalize_schema(offer.parameters)[0]}) for offer in offers)
     except (ValidationError, ValueError) as error:
         raise CassetteError(
@@ -188,7 +188,7 @@ class ToolListRepair:
     def repair(self, message: Any) -> None:
         """Repair the tool list in a message; other messages are left unchanged."""
         inner = getattr(message, "message", None)
-        result = getattr(getattr(inner, "root", inner), "result", None)  # version 1 of the SDK wraps it in `root`
+        result = getattr(getattr(inner, "root", inner), "result", None)  # version 1 of the SDK wraps lists in `root`
         if not isinstance(result, dict) or not isinstance(result.get("tools"), list):
             return
         repaired = []

@@ -1,7 +1,7 @@
 """JSON schemas of MCP tools: normalized for models, and turned into pydantic models that convert the arguments.
 
-In the text protocol all values are texts. Each is converted to its declared type; without a declaration it remains a
-text. Values of types that are not supported here are sent unchanged to the server, which validates them.
+In the text protocol all values are texts. Each value is converted to its declared type; a value without a declared type
+stays a text. Values of types that are not supported here are sent unchanged to the server, which validates them.
 """
 
 import json
@@ -66,7 +66,7 @@ class McpParams(BaseModel):
         return deepcopy(cls.server_schema)
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
-        """Return the parameters of the call by name, without omitted ones."""
+        """Return the parameters of the call by name, without omitted parameters."""
         return super().model_dump(**{**options, "by_alias": True, "exclude_unset": True})
 
 
@@ -117,18 +117,18 @@ def normalize_schema(source: Any) -> tuple[Schema, dict[str, str]]:
     root = source if isinstance(source, Mapping) else {}
     properties = root.get("properties")
     renamed: dict[str, str] = {}
-    found: dict[str, Schema] = {}
+    written: dict[str, Schema] = {}
     required = []
     for name, prop in properties.items() if isinstance(properties, Mapping) else ():
-        unique_name = unused_name(identifier(name, "p"), found)
-        found[unique_name] = _SchemaWriter(root).write(prop)
+        unique_name = unused_name(identifier(name, "p"), written)
+        written[unique_name] = _SchemaWriter(root).write(prop)
         if unique_name != name:
             renamed[unique_name] = name
         if isinstance(listed := root.get("required"), Sequence) and name in listed:
             required.append(unique_name)
-    if len(json.dumps(found, default=str)) > _MAX_SCHEMA_CHARS:  # then only the types
-        found = {name: {"type": prop["type"]} if "type" in prop else {} for name, prop in found.items()}
-    schema: Schema = {"type": "object", "properties": found, "required": required}
+    if len(json.dumps(written, default=str)) > _MAX_SCHEMA_CHARS:  # then keep only the types
+        written = {name: {"type": prop["type"]} if "type" in prop else {} for name, prop in written.items()}
+    schema: Schema = {"type": "object", "properties": written, "required": required}
     if root.get("additionalProperties"):
         schema["additionalProperties"] = True
     return schema, renamed
@@ -147,7 +147,7 @@ class _SchemaWriter:
         self._within: list[str] = []  # references being inlined, to detect recursion
 
     def write(self, part: Any, depth: int = 0) -> Schema:
-        """Copy a part of the schema; empty, which allows any value, if it is invalid or refers to itself."""
+        """Copy a part of the schema; an invalid or recursive part becomes an empty schema, which allows any value."""
         self._n_parts += 1
         if not isinstance(part, Mapping) or depth > _MAX_DEPTH or self._n_parts > _MAX_PARTS:
             return {}
@@ -170,7 +170,7 @@ class _SchemaWriter:
         }
 
     def _value(self, name: str, value: Any, depth: int) -> Any:
-        """Copy the value of a keyword; None to omit it."""
+        """Copy the value of a keyword, or return None to omit the keyword."""
         if name == "properties" and isinstance(value, Mapping):
             return {str(key): self.write(part, depth + 1) for key, part in value.items()}
         if name in {"items", "additionalProperties"} and isinstance(value, Mapping):
@@ -202,7 +202,7 @@ class _Coercion:
 
 
 def _kind(prop: Schema) -> Any:
-    """Return the type of a parameter; `Any` if only the server can validate it."""
+    """Return the type of a parameter, or `Any` if only the server can validate the parameter."""
     if "enum" in prop or "const" in prop:
         return Annotated[Any, _Coercion("one of several", _Choice(prop.get("enum", [prop.get("const")])))]
     alternatives = prop.get("anyOf", prop.get("oneOf"))
@@ -220,7 +220,7 @@ def _kind(prop: Schema) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Accepts one of several values, or the JSON text of one."""
+    """Accepts one of several values, or the JSON text of such a value."""
 
     values: Sequence[Any]
 
@@ -231,17 +231,17 @@ class _Choice:
         for value in self.values:
             if json.dumps(value, ensure_ascii=False) == argument:
                 return value
-        known = ", ".join(json.dumps(value, ensure_ascii=False) for value in self.values[:_MAX_LISTED_CHOICES])
-        raise ValueError(f"it must be one of {known}")
+        choices = ", ".join(json.dumps(value, ensure_ascii=False) for value in self.values[:_MAX_LISTED_CHOICES])
+        raise ValueError(f"it must be one of {choices}")
 
 
 def _number(argument: Any) -> int | float:
-    """Convert to a number; an integer if it is written as one."""
+    """Convert an argument to a number: to an integer if the text is an integer."""
     if isinstance(argument, int | float) and not isinstance(argument, bool) and math.isfinite(argument):
         return argument
-    found = _NUMBER.fullmatch(argument) if isinstance(argument, str) else None
-    if found is not None and math.isfinite(float(argument)):
-        return float(argument) if any(found.groups()) else int(argument)
+    match = _NUMBER.fullmatch(argument) if isinstance(argument, str) else None
+    if match is not None and math.isfinite(float(argument)):
+        return float(argument) if any(match.groups()) else int(argument)
     raise ValueError("it must be a number")
 
 

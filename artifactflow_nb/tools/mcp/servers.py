@@ -38,11 +38,11 @@ class McpServerPool:
     """Servers, each with at most one active session.
 
     Args:
-        servers: The configured servers by name; disabled ones are ignored.
+        servers: The configured servers by name; disabled servers are ignored.
     """
 
     def __init__(self, servers: Mapping[str, McpServer]) -> None:
-        # The folder in which a program starts is absolute, now or later.
+        # The folder in which a program starts is made absolute now, so that `os.chdir` does not change it.
         self._servers = {
             name: _ManagedServer(
                 server
@@ -63,13 +63,13 @@ class McpServerPool:
 
     @property
     def is_fully_listed(self) -> bool:
-        """True if every server has listed its tools."""
+        """Whether every server has listed its tools."""
         return all(managed.listed_tools is not None for managed in self._servers.values())
 
     async def offers(self, used_names: Collection[str], lead_agent: str, needed: Collection[str]) -> McpToolOffers:
         """Return the offers of the needed servers, which are started together, and of servers that listed their tools.
 
-        The arguments `used_names` and `lead_agent` are those of `build_offers`.
+        The arguments `used_names` and `lead_agent` are explained in `build_offers`.
 
         Errors: `UsageError` for servers that cannot be started, each with the reason and a remedy.
         """
@@ -78,7 +78,7 @@ class McpServerPool:
         ]
         lists = (managed.list_tools(may_restart=managed.server.name in needed) for managed in servers)
         results = await asyncio.gather(*lists, return_exceptions=True)
-        # All problems in one error, so that the person can correct them together.
+        # All problems are in one error, so that the person can correct them together.
         problems = [str(result) for result in results if isinstance(result, ToolError | UsageError)]
         if problems:
             raise UsageError("\n".join(problems))
@@ -90,7 +90,7 @@ class McpServerPool:
         return build_offers(listed, used_names, lead_agent)
 
     async def call(self, offer: McpToolOffer, arguments: Mapping[str, Any], ask: AskPerson) -> ToolResult:
-        """Call a tool; `ToolError` if its server cannot be started or does not answer."""
+        """Call a tool; `ToolError` if the server cannot be started or does not answer."""
         return await self._servers[offer.server].call(offer.tool, arguments, ask)
 
     async def aclose(self) -> None:
@@ -102,7 +102,7 @@ class _ManagedServer:
     """One server with its active session and with retired sessions that finish their calls.
 
     Attributes:
-        listed_tools: The tools that the server listed after its latest start; None before.
+        listed_tools: The tools that the server listed after its latest start, or None before it.
     """
 
     def __init__(self, server: McpServer) -> None:
@@ -149,7 +149,7 @@ class _ManagedServer:
         except TimeoutError:
             if not limit.expired():
                 raise
-            connection.retire()  # a call that hangs may block the whole server; the next call starts another one
+            connection.retire()  # a call that hangs may block the whole server; the next call starts another server
             seconds = f"{self.server.timeout_s:g} s"
             raise ToolError(
                 f"The MCP server {self.server.name} did not answer within {seconds}, and it is unknown whether the "
@@ -171,7 +171,7 @@ class _ManagedServer:
         return ToolResult(success=True, data=text, metadata=metadata)
 
     async def _connection(self) -> McpConnection:
-        """Return the active session; start one if there is none."""
+        """Return the active session, or start a session."""
         async with self._lock:
             if self._connections and self._connections[-1].is_usable:
                 return self._connections[-1]
@@ -201,9 +201,9 @@ class _ManagedServer:
 
 
 async def answer_question(server: str, ask: AskPerson, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the person's answer to a question of a server; both in the form of the protocol.
+    """Return the person's answer to a question of a server; question and answer have the form of the protocol.
 
-    The fields of the question are the parameters of the request. An answer that does not fit is asked for again.
+    The fields of the question are the parameters of the request. A person who gave an invalid answer is asked again.
     """
     words = " ".join(escape_invisible(str(question["message"])).split())
     about = {"tool": f"MCP server {server}", "title": f"The MCP server {server} asks: {words}"}

@@ -37,7 +37,7 @@ class WebText:
     """Text of a page or document.
 
     Attributes:
-        truncation: Description of the cut, if the text is incomplete; else empty.
+        truncation: Description of the cut, if the text is incomplete, or an empty string.
     """
 
     title: str
@@ -83,8 +83,8 @@ def extract_text(response: HttpResponse, timeout_s: float) -> WebText:
         raise ToolError(f"{url} is {kind} {error}. Try another source.") from None
     if not text.strip():
         raise ToolError(f"{url} has no readable text. Try another source.")
-    parts = urlsplit(url)
-    return WebText(title or unquote(PurePosixPath(parts.path).name) or parts.netloc, text, truncation)
+    address = urlsplit(url)
+    return WebText(title or unquote(PurePosixPath(address.path).name) or address.netloc, text, truncation)
 
 
 _ACCEPT = "text/html, application/xhtml+xml, text/markdown, text/plain, application/pdf, application/json, */*;q=0.1"
@@ -95,7 +95,7 @@ _ADVICE = {
     410: "The page is gone; search again.",
     429: "It is asked too often; try it later or another source.",
 }
-_EXTRACT_SHARE = 0.8  # of the time limit: the reader stops early enough to return the pages that it has
+_EXTRACT_SHARE = 0.8  # share of the time limit: the reader stops early enough to return the pages that it has
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +145,11 @@ class Fetcher:
     """Fetcher of public web pages.
 
     Args:
-        allowed_hosts: Exceptions that need not be public: `host` or `host:port`.
+        allowed_hosts: Hosts that need not be public: `host` or `host:port`.
         limits: Limits of time, size and concurrency.
         resolver: Resolver of host names; None for the system's.
         ssl_context: TLS settings; None for the certificates that the system trusts.
-        proxy: The address of the proxy for public hosts; None for none.
+        proxy: The address of the proxy for public hosts; None for no proxy.
 
     Errors: `UsageError` for an invalid entry in `allowed_hosts`.
     """
@@ -169,7 +169,7 @@ class Fetcher:
         self._slots = asyncio.Semaphore(self._limits.max_concurrent)
 
     def refusal(self, url: str) -> str | None:
-        """Return why the guard rejects an address without resolving its host; None if it does not."""
+        """Return why the guard rejects an address without resolving its host, or None."""
         try:
             self._guard.check_text(url)
         except ToolError as error:
@@ -196,7 +196,7 @@ class Fetcher:
         ]
 
     async def fetch(self, url: str) -> FetchedPage:
-        """Fetch one page; a failure becomes its `error`."""
+        """Fetch one page; a failure becomes the `error` of the page."""
         try:
             async with self._slots:
                 response = await self._client.send(HttpRequest(url, headers={"Accept": _ACCEPT}, accepts=is_readable))

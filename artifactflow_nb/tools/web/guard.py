@@ -7,7 +7,7 @@
 A tool that needs an approval requests it between the first and the second step. The connection uses the checked
 addresses of the `RequestTarget` and does not resolve again, so DNS rebinding has no effect. Hosts that the setting
 `allowed_hosts` names are not checked. With a proxy the checks are the same, but a name that this machine cannot resolve
-is left to the proxy, which in a closed network is the only one that can; the proxy gets the name and resolves it again.
+is left to the proxy, because in a closed network only the proxy knows public names. The proxy resolves the name again.
 
 The ranges of public addresses follow IANA's registries of special-purpose addresses and are written out here, because
 `is_global` of the standard library differs between Python releases and is wrong for several ranges. Doubtful addresses
@@ -93,13 +93,13 @@ _RANGES = tuple((ipaddress.ip_network(network), description) for network, descri
 
 
 def address_problem(address: Address) -> str | None:
-    """Return why an address is not public, for example "a private network"; None for a public address."""
+    """Return why an address is not public, for example "a private network", or None for a public address."""
     if isinstance(address, ipaddress.IPv4Address):
         return _special_range(address)
     if address.scope_id is not None:
         return "bound to a network interface (zone)"
     low = ipaddress.IPv4Address(int(address) & _LOW_32)
-    embedded: Sequence[ipaddress.IPv4Address] = ()  # the IPv4 addresses that it maps, translates or tunnels to
+    embedded: Sequence[ipaddress.IPv4Address] = ()  # the IPv4 addresses that `address` maps, translates or tunnels to
     if address.ipv4_mapped is not None or address in _NAT64:
         embedded = [low]
     elif address.sixtofour is not None:
@@ -127,7 +127,7 @@ def _special_range(address: Address) -> str | None:
 
 
 def host_name_problem(name: str) -> str | None:
-    """Return why a host name (lower case, without final dot) cannot be public; None if it can."""
+    """Return why a host name (lower case, without final dot) cannot be public, or None."""
     labels = name.split(".")
     if labels[-1] in _LOCAL_NAMES:
         return "a name of this machine or of a local network"
@@ -137,7 +137,7 @@ def host_name_problem(name: str) -> str | None:
 
 
 def parse_numeric_host(host: str) -> ipaddress.IPv4Address | None:
-    """Parse a numeric host in any of the notations that resolvers accept; None for a name.
+    """Parse a numeric host in any of the notations that resolvers accept, or return None for a name.
 
     A numeric host has one to four numbers, each decimal, octal (`0...`) or hexadecimal (`0x...`); the last number fills
     the remaining bytes. A host whose last part is not a number is a name.
@@ -181,7 +181,7 @@ class Resolver(Protocol):
     """Resolver of host names."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """Return the addresses as text, in the order to try them; empty or `OSError` if there are none."""
+        """Return the addresses as text, in the order to try them; an unknown host gives no address or `OSError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class RequestGuard:
     Args:
         allowed_hosts: Hosts that need not be public, as `host` (any port) or `host:port`, IPv6 addresses in brackets.
         resolver: Resolver of host names; None for the system's.
-        proxy: The address of the proxy for requests to public hosts; None for none.
+        proxy: The address of the proxy for requests to public hosts; None for no proxy.
 
     Errors: `UsageError` for an invalid entry in `allowed_hosts`.
     """
@@ -290,7 +290,7 @@ class RequestGuard:
 
     async def check(self, url: str) -> RequestTarget:
         """Return the target of an http or https address; `ToolError` if the address is invalid or not public."""
-        self.check_text(url)  # before the lookup: a refused name must not even reach a resolver
+        self.check_text(url)  # checked first: a refused name must not reach a resolver
         scheme, host, port, path = _parse(url)
         name = host.name
         addresses: tuple[Address, ...] = (host.address,) if host.address else ()
@@ -314,7 +314,7 @@ class RequestGuard:
 
 
 def authority(url: str) -> str:
-    """Return host and port of an address, without the default port; `ToolError` if it cannot be fetched."""
+    """Return host and port of an address, without the default port; `ToolError` for an unusable address."""
     scheme, host, port, path = _parse(url)
     return RequestTarget(scheme, host.name, port, path, ()).authority
 
@@ -328,24 +328,24 @@ def _parse(url: str) -> tuple[str, _Host, int, str]:
             f"The address {_display(url)} has spaces, backslashes or control characters. Percent-encode them."
         )
     try:
-        parts = urlsplit(url)
+        address = urlsplit(url)
     except ValueError as error:
         raise ToolError(f"The address {_display(url)} cannot be read: {error}.") from None
-    if parts.scheme not in PORTS:
+    if address.scheme not in PORTS:
         raise ToolError(f"The address {_display(url)} does not begin with http:// or https://. Only these are fetched.")
-    if "@" in parts.netloc:
-        raise ToolError("The address has a user name or password before its host. Pass it without them.")
-    match = _NETLOC.fullmatch(parts.netloc.lower())
+    if "@" in address.netloc:
+        raise ToolError("The address has a user name or password before its host. Pass the address without them.")
+    match = _NETLOC.fullmatch(address.netloc.lower())
     if match is None:
         raise ToolError(
-            f"The host {parts.netloc[:100]!r} is not a valid host name or IP address. Check how it is spelled."
+            f"The host {address.netloc[:100]!r} is not a valid host name or IP address. Check how it is spelled."
         )
-    port = int(match["port"] or PORTS[parts.scheme])
+    port = int(match["port"] or PORTS[address.scheme])
     if not 0 < port <= _LAST_PORT:
         raise ToolError(f"The address {_display(url)} has the port {port}; ports go from 1 to {_LAST_PORT}.")
-    path = quote(parts.path or "/", safe=_SAFE_IN_PATH)
-    query = f"?{quote(parts.query, safe=_SAFE_IN_PATH)}" if parts.query else ""
-    return parts.scheme, _host(match), port, path + query
+    path = quote(address.path or "/", safe=_SAFE_IN_PATH)
+    query = f"?{quote(address.query, safe=_SAFE_IN_PATH)}" if address.query else ""
+    return address.scheme, _host(match), port, path + query
 
 
 def _display(url: str) -> str:
@@ -354,10 +354,10 @@ def _display(url: str) -> str:
 
 
 def _host(match: "re.Match[str]") -> _Host:
-    """Parse the host; `ToolError` if it is neither a host name nor an IP address in its usual notation."""
+    """Parse the host; `ToolError` for text that is neither a host name nor an IP address in its usual notation."""
     if (text := match["six"]) is not None:
         if "%" in text:
-            raise ToolError(f"The host [{text}] names a network interface (zone); use an address without one.")
+            raise ToolError(f"The host [{text}] names a network interface (zone); use an address without a zone.")
         try:
             ipv6 = ipaddress.IPv6Address(text)
         except ValueError:
@@ -383,7 +383,7 @@ def _host(match: "re.Match[str]") -> _Host:
 
 
 def _check_addresses(name: str, addresses: Sequence[Address]) -> None:
-    """Raise `ToolError` if any address is not public, even if others are: an attacker may mix both."""
+    """Raise `ToolError` if any address is not public, because an attacker may add a public address."""
     for address in addresses:
         if problem := address_problem(address):
             subject = str(address) if str(address) == name else f"{name} leads to {address}, which"

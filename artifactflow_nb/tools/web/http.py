@@ -2,7 +2,7 @@
 
 The library is httpcore (`httpcore2` in later releases of `openai`), which every `openai` release installs. Its public
 network backend lets us connect to the checked addresses, and it neither follows redirects, decompresses bodies nor
-reads proxy settings. Through a proxy go requests to public hosts only, each after its check.
+reads proxy settings. Only requests to public hosts go through a proxy, each after its check.
 
 Bodies are decompressed piece by piece up to the size limit, since a few kilobytes may expand to gigabytes.
 """
@@ -40,7 +40,7 @@ class Decoder(Protocol):
 
     @property
     def complete(self) -> bool:
-        """True after the end of the encoded body."""
+        """Whether the reader is past the end of the encoded body."""
 
 
 class _Identity:
@@ -55,7 +55,7 @@ class _Gzip:
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(_GZIP)
-        self._lookahead = b""  # bytes after a member, too few to recognise another one
+        self._lookahead = b""  # bytes after a member, too few to recognise another member
 
     @property
     def complete(self) -> bool:
@@ -129,7 +129,7 @@ def accepted_encodings() -> str:
 
 
 def make_decoder(coding: str) -> Decoder:
-    """Return the decoder for a Content-Encoding; `ToolError` if it is not supported."""
+    """Return the decoder for a Content-Encoding; `ToolError` for an unsupported one."""
     name = coding.strip().lower()
     if name in {"", "identity"}:
         return _Identity()
@@ -154,7 +154,7 @@ USER_AGENT = "artifactflow-nb (research workbench; a person asked for this page)
 _PROXY_ERRORS = frozenset({407, 502, 503, 504})
 _PROXY = "The person can check the setting proxy."
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_MAX_ADDRESSES = 4  # tried for each host
+_MAX_ADDRESSES = 4  # addresses to try for each host
 _ERROR_BYTES = 65_536  # limit of the body of an error response
 _SLICE_BYTES = 4096  # decompressed at once: blocks the event loop for about 15 ms at worst
 _SSL_S = 10.0
@@ -183,8 +183,8 @@ class HttpResponse:
     """A response with any status.
 
     Attributes:
-        media_type: Media type in lower case, without parameters; empty if the server sent none.
-        charset: Charset as the server named it; empty if it named none.
+        media_type: Media type in lower case, without parameters, or an empty string.
+        charset: Charset as the server named it, or an empty string.
         truncated: Whether the body is incomplete.
         headers: The headers of the server, names in lower case.
     """
@@ -231,7 +231,7 @@ class HttpClient:
     """HTTP client that connects only to targets that the guard allows.
 
     Args:
-        guard: Check of all addresses, including those of redirects.
+        guard: Check of all addresses, including the targets of redirects.
         limits: Limits of one request.
         ssl_context: TLS settings; None for the certificates that the system trusts.
     """
@@ -244,7 +244,7 @@ class HttpClient:
         self._ssl = ssl_context
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        """Return the response; `ToolError` if it fails, the guard refuses, or its media type is not accepted."""
+        """Return the response; `ToolError` if the request fails, the guard refuses, or the type is not accepted."""
         try:
             async with asyncio.timeout(self.limits.total_timeout_s):
                 return await self._follow(request)
@@ -293,7 +293,7 @@ class HttpClient:
         The connection goes to a checked address or to the proxy, and the certificate must match the host name.
         """
         if target.scheme == "https" and self._ssl is None:
-            # In a thread, because loading the system's certificates blocks.
+            # The settings are made in a thread, because loading the system's certificates blocks.
             self._ssl = await run_with_timeout(_SSL_S, core.default_ssl_context, "certificates")
         url = core.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
         backend = _CheckedAddresses(core.AnyIOBackend(), target.addresses, self.limits.connect_timeout_s)
@@ -313,8 +313,8 @@ class HttpClient:
         )
         context = self._ssl if target.scheme == "https" else None
         if proxy := self._proxy_for(target):
-            parts = urlsplit(proxy)
-            login = (unquote(parts.username or "").encode(), unquote(parts.password or "").encode())
+            address = urlsplit(proxy)
+            login = (unquote(address.username or "").encode(), unquote(address.password or "").encode())
             route = core.AsyncHTTPProxy(
                 public_url(proxy), proxy_auth=login if any(login) else None, ssl_context=context
             )
@@ -338,7 +338,7 @@ class HttpClient:
             return HttpResponse(target.url, response.status, media_type, charset, body, truncated, headers)
 
     def _proxy_for(self, target: RequestTarget) -> str | None:
-        """Return the proxy for a target; None for an allowed host of a local network, to which no proxy leads."""
+        """Return the proxy for a target, or None for an allowed host of a local network, to which no proxy leads."""
         return self._guard.proxy if target.is_public else None
 
     async def _body(self, response: Any, max_bytes: int) -> tuple[bytes, bool]:
@@ -375,7 +375,7 @@ class _CheckedAddresses:
         clock = asyncio.get_running_loop().time
         end, addresses = clock() + self.timeout_s, self.addresses[:_MAX_ADDRESSES]
         for n_remaining, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-            # An equal share of the remaining time, so that a silent address leaves time for the next one.
+            # Each address gets an equal share of the remaining time, so that a silent address leaves time for the next.
             share = max(end - clock(), 0.01) / n_remaining
             try:
                 return await self.backend.connect_tcp(str(address), port, timeout=share, **options)
@@ -386,7 +386,7 @@ class _CheckedAddresses:
 
 
 def _header(response: Any, name: str) -> str:
-    """Return the first response header of a name; empty if there is none."""
+    """Return the first response header of a name, or an empty string."""
     value = next((value for key, value in response.headers if key.decode("latin-1").lower() == name), b"")
     try:
         return str(value.decode("utf-8"))

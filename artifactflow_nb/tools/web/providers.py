@@ -32,9 +32,9 @@ class SearxngSearch:
     """Search with the JSON interface of a SearXNG server.
 
     Args:
-        base_url: The server's address, as `http://localhost:8888`.
+        base_url: The server's address, e.g. `http://localhost:8888`.
         limits: Limits of one search.
-        proxy: The address of the proxy for a server that is public; None for none.
+        proxy: The address of the proxy for a public server; None for no proxy.
 
     Errors: `UsageError` for an invalid address.
     """
@@ -56,7 +56,7 @@ class SearxngSearch:
             )
         payload = _json(response, f"{self._base_url} did not answer with JSON. Is it the address of a SearXNG server?")
         hits = _hits(payload, ("url", "title", "content"), limit)
-        engines = payload.get("unresponsive_engines") or []  # each with its reason
+        engines = payload.get("unresponsive_engines") or []  # each engine with its reason
         if not hits and engines:
             labels = [" ".join(map(str, pair)) if isinstance(pair, list) else str(pair) for pair in engines]
             silent = clip_words("; ".join(labels), QUOTE_COLUMNS)
@@ -124,7 +124,7 @@ class DdgsSearch:
     Args:
         client: A `ddgs.DDGS` or a substitute; None for a new one.
         timeout_s: Seconds for one search.
-        proxy: The address of the proxy; None for none.
+        proxy: The address of the proxy; None for no proxy.
     """
 
     def __init__(
@@ -161,14 +161,14 @@ class DdgsSearch:
 
 def _split_base_url(url: str) -> tuple[str, str]:
     """Return the address without final slash, and its host with port."""
-    parts = urlsplit(url.strip())
-    if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or parts.query:
-        address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    address = urlsplit(url.strip())
+    if address.scheme not in {"http", "https"} or not address.hostname or "@" in address.netloc or address.query:
+        base = f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
         raise UsageError(
-            f"The search server's address {address!r} cannot be used: it must look like http://localhost:8888, "
+            f"The search server's address {base!r} cannot be used: it must look like http://localhost:8888, "
             "without user name, password and query."
         )
-    return url.strip().rstrip("/"), parts.netloc
+    return url.strip().rstrip("/"), address.netloc
 
 
 def _json(response: HttpResponse, message: str) -> Mapping[str, Any]:

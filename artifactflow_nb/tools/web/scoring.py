@@ -83,12 +83,12 @@ class ScoredSearch:
 
     async def search(self, query: str, limit: int) -> list[SearchHit]:
         """Return the sections with the best scores, each with its most relevant sentences as snippet."""
-        found = [
+        rankings = [
             await self.local.sources.search(text, CANDIDATES, self.local.scope)
             for text in await self.scorer.queries(query)
         ]
-        by_address = {hit.address: hit for hits in reversed(found) for hit in hits}
-        order = fuse_ranks([[hit.address for hit in hits] for hits in found])[:CANDIDATES]
+        by_address = {hit.address: hit for hits in reversed(rankings) for hit in hits}
+        order = fuse_ranks([[hit.address for hit in hits] for hits in rankings])[:CANDIDATES]
         candidates = [by_address[address] for address in order]
         scores = await self.scorer.score(query, candidates) if candidates else []
         if scores is None:

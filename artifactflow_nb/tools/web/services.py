@@ -1,6 +1,6 @@
 """Search services with a documented HTTP interface: Brave, OpenAlex, Crossref, arXiv and PubMed.
 
-A `SearchService` describes one: its addresses, what a request looks like, and how to read an answer. `ServiceSearch`
+A `SearchService` describes a service: its addresses, its requests, and how to read its answers. `ServiceSearch`
 sends the requests, keeps the requested pause between requests, and converts failures to advice. Formats and limits
 follow the services' documentation of autumn 2026.
 """
@@ -38,9 +38,9 @@ class ServiceAccess:
     """How a person may use a service.
 
     Attributes:
-        key: Their key; empty without one. Never displayed.
-        contact: Their e-mail address, which Crossref, OpenAlex and PubMed ask for; empty to send none.
-        proxy: The address of their proxy; None for none. Never displayed.
+        key: The person's key, or an empty string. Never displayed.
+        contact: The person's e-mail address, which Crossref, OpenAlex and PubMed ask for, or an empty string.
+        proxy: The address of the person's proxy; None for no proxy. Never displayed.
     """
 
     key: str = field(default="", repr=False)
@@ -56,7 +56,7 @@ class SearchService:
         request: Returns the path with the query, and the headers, of a search.
         read: Returns the hits in a response; may raise any error for a response of another format.
         follow: Returns the path of a second request from the answer to the first; None if one request suffices.
-        needs_key: Whether it rejects requests without a key.
+        needs_key: Whether the service rejects requests without a key.
         pause_s: Seconds between two requests.
         credit_header: The header with the remaining credit of the day, in US dollars.
     """
@@ -78,10 +78,10 @@ class ServiceSearch:
     Args:
         service: The service.
         access: The person's key and e-mail address.
-        base_url: Another address of the service, such as a mirror; empty for its own.
+        base_url: Another address of the service, such as a mirror; empty for the service's own.
         limits: Limits of one request.
 
-    Errors: `UsageError` if the service needs a key and there is none.
+    Errors: `UsageError` if the service needs a key and `access` has no key.
     """
 
     def __init__(
@@ -169,10 +169,10 @@ _ADVICE = {
 def _work(
     title: str, address: str, authors: Sequence[str], year: object, venue: str, text: str, *, is_withdrawn: bool = False
 ) -> SearchHit:
-    """Create the hit for a scientific work: authors, year and venue precede its abstract."""
+    """Create the hit for a scientific work: authors, year and venue precede the abstract."""
     names = ", ".join(authors[:_MOST_AUTHORS]) + (" et al." if len(authors) > _MOST_AUTHORS else "")
-    head = "; ".join(filter(None, [names, str(year or ""), venue]))
-    snippet = clip_words(". ".join(filter(None, [head, _plain(text)])), SNIPPET_COLUMNS)
+    origin = "; ".join(filter(None, [names, str(year or ""), venue]))
+    snippet = clip_words(". ".join(filter(None, [origin, _plain(text)])), SNIPPET_COLUMNS)
     label = ("RETRACTED: " if is_withdrawn else "") + (clip_words(_plain(title), TITLE_COLUMNS) or address)
     return SearchHit(label, address if address.startswith(("https://", "http://")) else "", snippet)
 
@@ -197,8 +197,8 @@ def _brave_request(query: str, limit: int, access: ServiceAccess) -> tuple[str, 
 def _read_brave(body: bytes) -> list[SearchHit]:
     results = (json.loads(body).get("web") or {}).get("results") or []
     return [
-        _work(found.get("title") or "", found["url"], (), found.get("page_age", "")[:10], "", found["description"])
-        for found in results
+        _work(entry.get("title") or "", entry["url"], (), entry.get("page_age", "")[:10], "", entry["description"])
+        for entry in results
     ]
 
 
@@ -217,18 +217,16 @@ def _openalex_request(query: str, limit: int, access: ServiceAccess) -> tuple[st
 def _read_openalex(body: bytes) -> list[SearchHit]:
     hits = []
     for work in json.loads(body)["results"]:
-        words = {
-            place: word for word, places in (work.get("abstract_inverted_index") or {}).items() for place in places
-        }
-        place = work.get("primary_location") or {}
+        words = {n: word for word, positions in (work.get("abstract_inverted_index") or {}).items() for n in positions}
+        location = work.get("primary_location") or {}
         hits.append(
             _work(
                 work.get("display_name") or "",
                 (work.get("open_access") or {}).get("oa_url") or work.get("doi") or work["id"],
                 [entry["author"]["display_name"] for entry in work.get("authorships") or []],
                 work.get("publication_year"),
-                (place.get("source") or {}).get("display_name") or "",
-                " ".join(words[place] for place in sorted(words)),
+                (location.get("source") or {}).get("display_name") or "",
+                " ".join(words[n] for n in sorted(words)),
                 is_withdrawn=bool(work.get("is_retracted")),
             )
         )

@@ -21,7 +21,7 @@ from artifactflow_nb.tools.web.guard import authority
 from artifactflow_nb.tools.web.scoring import LocalSearch, PassageScorer, ScoredSearch
 
 _MAX_RESULTS = 20
-_SOURCE_CHARS = 16_000  # of one source; of a longer one the model gets excerpts
+_SOURCE_CHARS = 16_000  # of one source; the model gets excerpts of a longer source
 _ALL_CHARS = 96_000  # of all sources of one call
 _MIN_CHARS = 2_000
 _MAX_CHARS = 120_000  # of a whole result, including addresses and errors
@@ -55,7 +55,7 @@ class CombinedSearch:
         return hits
 
     async def search_all(self, query: str, limit: int) -> tuple[list[SearchHit], list[str]]:
-        """Return the same hits, and a sentence for each engine that failed; `ToolError` if every one fails."""
+        """Return the hits of `search`, and a sentence for each failed engine; `ToolError` if every engine fails."""
         results = await asyncio.gather(
             *(engine.search(query, limit) for engine in self.engines.values()), return_exceptions=True
         )
@@ -75,7 +75,7 @@ def _with_scores(provider: SearchProvider, scorer: PassageScorer) -> SearchProvi
 
 
 def _failed(result: list[SearchHit] | BaseException) -> bool:
-    """Return whether an error is one to which the model can react; any other error is raised."""
+    """Return whether a result is an error to which the model can react; raise any other error."""
     if isinstance(result, BaseException) and not isinstance(result, ToolError):
         raise result
     return isinstance(result, ToolError)
@@ -115,12 +115,12 @@ async def web_search(
     else:
         hits = await provider.search(query, limit)
     scope = ctx.services.get(SearchScope, _UNKNOWN_SCOPE).description
-    parts = [write_hits(hits) if hits else f"Nothing was found for {query!r} in {scope}. Try other words."]
-    parts += [f"No answer from {failure}" for failure in failures]
+    paragraphs = [write_hits(hits) if hits else f"Nothing was found for {query!r} in {scope}. Try other words."]
+    paragraphs += [f"No answer from {failure}" for failure in failures]
     if isinstance(provider, WordCounter):
-        parts.append(write_counts(parse_query(query).spellings, await provider.word_counts(query)))
+        paragraphs.append(write_counts(parse_query(query).spellings, await provider.word_counts(query)))
     results = [{"title": hit.title, "address": hit.address} for hit in hits]
-    return ToolResult(success=True, data="\n\n".join(parts), metadata={"query": query, "results": results})
+    return ToolResult(success=True, data="\n\n".join(paragraphs), metadata={"query": query, "results": results})
 
 
 web_search = replace(web_search, request_action=lambda ctx: ctx.services.get(SearchScope, _UNKNOWN_SCOPE).action)
