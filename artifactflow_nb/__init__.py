@@ -4,7 +4,7 @@ wb = af.Workbench()                   # without an endpoint, the offline model q
 wb.sources.add("folder")              # your documents
 run = wb.ask("What do they say?")     # returns at once; `run` at the end of a cell shows the work live
 run.wait().response                   # the answer; run.artifacts has the report
-wb.chat()                             # a panel to ask in; `wb?` and `run?` say what else there is
+wb.chat()                             # a panel to ask in; `wb?` and `run?` list all methods
 """
 
 # Names are loaded on first use, so that `import artifactflow_nb` is fast. A public name is in three places, as a test
@@ -109,7 +109,7 @@ _MOVED = {
     "extend": "ApprovalRequest BaseAgent CallError Middleware ModelCall ModelOutcome ToolInvocation ToolOutcome "
     "ToolPermission",
 }
-"""The names that were here before; they work with a warning until the release 0.3."""
+"""Names that have moved to another module; the names work here, with a warning, until the release 0.3."""
 
 _WITHOUT_PLUGINS = ("agents", "core", "engine", "errors", "models", "plugins", "testing", "tools")
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()} | plugins.PUBLIC_NAMES
@@ -119,18 +119,18 @@ if not TYPE_CHECKING:  # a checker that saw this function would accept every nam
     def __getattr__(name: str) -> Any:
         from importlib import import_module
 
-        place = _SUBMODULES.get(name) or _MODULES.get(name, "")
+        module_path = _SUBMODULES.get(name) or _MODULES.get(name, "")
         moved_to = next((module for module, names in _MOVED.items() if name in names.split()), None)
         if moved_to is not None:
             from warnings import warn
 
             warn(f"af.{name} is called af.{moved_to}.{name} now.", DeprecationWarning, stacklevel=2)
             return getattr(__getattr__(moved_to), name)
-        if not place:
+        if not module_path:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        if not place.startswith(_WITHOUT_PLUGINS):
+        if not module_path.startswith(_WITHOUT_PLUGINS):
             import_module(f"{__name__}.plugins.built_in")
-        module = import_module(f"{__name__}.{place}")
+        module = import_module(f"{__name__}.{module_path}")
         value = globals()[name] = module if name in _SUBMODULES else getattr(module, name)
         return value
 
@@ -154,5 +154,5 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
-    """Return the extension for Jupyter Server, which looks this function up by its name."""
+    """Return the extension for Jupyter Server, which looks up this function by name."""
     return [{"module": "artifactflow_nb.server.jupyter"}]

@@ -23,19 +23,17 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "serve", help="serve the runs of a data folder over HTTP, with a page at /artifactflow"
     )
     parser.add_argument("--data-dir", help="the folder of the store; AF_DATA_DIR or .artifactflow by default")
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen at; others than this need tokens")
-    parser.add_argument("--port", type=int, default=8765, help="8765 by default; 0 for a free one")
-    parser.add_argument(
-        "--host-name", action="append", default=[], help="another name of this machine, for its clients"
-    )
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen at; other addresses need tokens")
+    parser.add_argument("--port", type=int, default=8765, help="8765 by default; 0 for a free port")
+    parser.add_argument("--host-name", action="append", default=[], help="another name of this machine, for clients")
     parser.add_argument(
         "--user",
         action="append",
         default=[],
-        help=f"a user, who gets a token; {TOKEN_VARIABLE} sets that of a single one",
+        help=f"a user, who gets a token; {TOKEN_VARIABLE} sets the token of a single user",
     )
     parser.add_argument("--read-only", action="store_true", help="show runs; start, decide and delete nothing")
-    parser.add_argument("--replay", help="a cassette: play its runs, without a key or a network")
+    parser.add_argument("--replay", help="a cassette: play the recorded runs, without a key or a network")
     parser.set_defaults(run=serve)
 
 
@@ -52,7 +50,7 @@ def serve(options: argparse.Namespace) -> None:
         raise UsageError(f"The server needs {error.name}: pip install 'artifactflow-nb[server]'") from None
     token = os.environ.get(TOKEN_VARIABLE) or None
     if token is not None and len(options.user) > 1:
-        raise UsageError(f"{TOKEN_VARIABLE} is the token of one user; --user names {len(options.user)}. Unset it.")
+        raise UsageError(f"{TOKEN_VARIABLE} is for one user; --user names {len(options.user)}. Unset the variable.")
     access = Access.of_users(options.user, options.host, options.host_name, token)
     with ExitStack() as stack:
         settings: dict[str, Any] = {"data_dir": options.data_dir, "replay": options.replay}
@@ -66,7 +64,7 @@ def serve(options: argparse.Namespace) -> None:
                 address = f"http://{host}:{port}{PREFIX}/" + (f"?token={quote(secret)}" if secret else "")
                 print(f"{user}: {address}" if user else address, flush=True)  # noqa: T201 - the answer of a command
 
-        with suppress(KeyboardInterrupt):  # uvicorn raises it again when it has stopped
+        with suppress(KeyboardInterrupt):  # uvicorn raises the interrupt again after it has stopped
             EndingServer(lifecycle, access, options.host, options.port, announce).run()
 
 

@@ -6,15 +6,15 @@
     ├── UsageError            the caller: an argument is invalid
     │   └── FormError         invalid form fields, with a problem for each
     ├── ModelError            the endpoint
-    │   ├── ModelUnavailable  no answer, or an incomplete one: a retry may help
+    │   ├── ModelUnavailable  no answer, or an incomplete answer: a retry may help
     │   ├── ModelRejected     the request was refused: a retry does not help
     │   │   ├── ContextOverflow   the prompt exceeds the model's context window
     │   │   └── ToolsRefused      the endpoint takes no tools for this model
     │   └── CassetteMiss      a replay needs a question or a decision that was not recorded
-    ├── ToolError             the model: its tool call cannot be executed
+    ├── ToolError             the model: a tool call cannot be executed
     ├── RunError              a run ended without an answer
     │   ├── RunFailed
-    │   ├── BudgetExceeded    a limit of its budget is reached
+    │   ├── BudgetExceeded    a limit of the budget is reached
     │   └── RunCancelled      carries the partial answer
     └── StoreError            the database and the files around it
         ├── NotFound          unknown id
@@ -56,8 +56,8 @@ def describe_error(error: BaseException) -> str:
 def redacted(error: Exception, redact: Callable[[str], str]) -> Exception:
     """Redact the message of an error that third-party code raised.
 
-    The error is modified in place, because the signature of its constructor is unknown. If its `str` does not follow
-    from `args`, an `ArtifactFlowError` with the redacted message is returned instead.
+    The error is modified in place, because the signature of the constructor is unknown. If the text of the error does
+    not follow from `args`, an `ArtifactFlowError` with the redacted message is returned instead.
     """
     if redact(str(error)) == str(error):
         return error
@@ -67,13 +67,13 @@ def redacted(error: Exception, redact: Callable[[str], str]) -> Exception:
 
 
 class _Repr(reprlib.Repr):
-    """Repr with limits at each level, so that its cost does not depend on the size of the value."""
+    """Repr with limits at each level, so that the cost does not depend on the size of the value."""
 
     def __init__(self, max_chars: int) -> None:
         super().__init__()
         self.maxlevel = 3
         self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = 12
-        self.maxstring = self.maxother = max_chars + 1  # one more, so that `brief` sees that something was cut
+        self.maxstring = self.maxother = max_chars + 1  # one more character, so that `brief` notices a cut
 
     def repr_str(self, x: str, level: int) -> str:
         """Return the repr of the beginning; the base class would keep both ends."""
@@ -81,12 +81,12 @@ class _Repr(reprlib.Repr):
         return repr(x[: self.maxstring])
 
     def repr_int(self, x: int, level: int) -> str:
-        """Return an integer, or only its size if it is large, because Python refuses to print thousands of digits."""
+        """Return an integer, or the size of a large integer, because Python refuses to print thousands of digits."""
         del level
         return f"<integer of {x.bit_length()} bits>" if x.bit_length() > self.maxother * 3 else repr(x)
 
     def repr_instance(self, x: object, level: int) -> str:
-        """Return the repr of an object, or only its class if the object has no repr."""
+        """Return the repr of an object, or the class of an object whose repr fails."""
         del level
         try:
             return repr(x)
@@ -97,7 +97,7 @@ class _Repr(reprlib.Repr):
 def brief(value: object, max_chars: int = _VALUE_CHARS) -> str:
     """Return the repr of a value for a message, cut after `max_chars` characters.
 
-    Time and memory do not grow with a builtin value, and an object whose repr fails is named by its class.
+    Time and memory do not grow with the size of a builtin value. An object whose repr fails is named by its class.
     """
     text = _Repr(max_chars).repr(value)
     return text if len(text) <= max_chars else f"{text[:max_chars]}…"
@@ -130,7 +130,7 @@ class ModelError(ArtifactFlowError):
 
     Attributes:
         partial: The answer text received before the failure; may be empty.
-        status: The HTTP status with which the endpoint answered; None without one.
+        status: The HTTP status with which the endpoint answered, or None.
     """
 
     status: int | None = None
@@ -144,8 +144,8 @@ class ModelUnavailable(ModelError):
     """Connection failure, timeout, server error or interrupted stream; the engine retries the call.
 
     Attributes:
-        retry_after_s: Delay that the endpoint requested, in seconds; None if it requested none.
-        is_unreached: Whether nothing listens at the address, or its host is unknown. Such a call is retried only if
+        retry_after_s: Delay that the endpoint requested, in seconds, or None.
+        is_unreached: Whether nothing listens at the address, or the host is unknown. The call is then retried only if
             the endpoint has answered before.
     """
 
@@ -162,7 +162,7 @@ class ModelRejected(ModelError):
 
 
 class ContextOverflow(ModelRejected):
-    """The prompt exceeds the context window; the engine compresses it further and sends it once more."""
+    """The prompt exceeds the context window; the engine compresses the prompt further and sends it once more."""
 
 
 class ToolsRefused(ModelRejected):
@@ -174,7 +174,7 @@ class CassetteMiss(ModelError):
 
 
 class ToolError(ArtifactFlowError):
-    """A tool cannot execute its call; the message addresses the model that wrote the call.
+    """A tool cannot execute a call; the message addresses the model that wrote the call.
 
     Attributes:
         problem: The problem for a person, without instructions that only a model needs; defaults to the message.
@@ -218,7 +218,7 @@ class NotFound(StoreError, LookupError):
 
 
 class Conflict(StoreError):
-    """The stored state changed since it was read, or does not allow the step."""
+    """The stored state has changed since the last read, or does not allow the step."""
 
 
 class CassetteError(StoreError):

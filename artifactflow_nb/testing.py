@@ -87,7 +87,7 @@ class FakeSearch:
     """Search provider with fixed results.
 
     Args:
-        results: The hits of every query; or a mapping from queries to their hits, where other queries find nothing.
+        results: The hits of every query, or a mapping from queries to hits; other queries find nothing.
 
     Attributes:
         queries: All queries, in order.
@@ -98,7 +98,7 @@ class FakeSearch:
         self._results = results
 
     async def search(self, query: str, limit: int) -> list[SearchHit]:
-        """Record the query and return up to `limit` of its hits."""
+        """Record the query and return up to `limit` hits."""
         self.queries.append(query)
         hits = self._results.get(query, ()) if isinstance(self._results, Mapping) else self._results
         return list(hits[:limit])

@@ -1,7 +1,7 @@
-"""Handles of artifacts: each is one version, to read, edit, compare and export.
+"""Handles of artifacts: a handle is one version, to read, edit, compare and export.
 
-A handle does not change: each edit writes a new version and returns its handle. The edit raises `Conflict` if
-a run, or a person in another notebook, has written a newer version meanwhile.
+A handle does not change: an edit writes a new version and returns the handle of the new version. The edit raises
+`Conflict` if a run, or a person in another notebook, has written a newer version meanwhile.
 """
 
 from abc import abstractmethod
@@ -53,7 +53,7 @@ class Branch:
     Attributes:
         thread: The engine's thread, which writes; reading happens in the caller's thread.
         message_id: The last message of the branch; None for artifacts that are visible on all branches.
-        with_dates: Whether outputs contain the time of each version; without it they are the same in every execution.
+        with_dates: Whether outputs contain the time of each version, which differs from execution to execution.
     """
 
     thread: EngineThread
@@ -66,7 +66,7 @@ class Branch:
         return read_store(self.thread.engine.database.path, work)
 
     def write(self, work: Callable[[ArtifactManager, Authorship], Coroutine[Any, Any, Artifact]]) -> "ArtifactHandle":
-        """Write a version as a manual edit, and return its handle."""
+        """Write a version as a manual edit, and return the handle of the version."""
         by = Authorship(self.conversation_id, self.message_id, USER)
         return self.handle(self.thread.call(work(self.thread.engine.artifacts, by)))
 
@@ -82,10 +82,10 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ArtifactHandle(CitesSources, ExportMixin, Artifact):
-    """A version of an artifact: the fields of `Artifact`, and methods to edit, compare and export it.
+    """A version of an artifact: the fields of `Artifact`, and methods to edit, compare and export the version.
 
     Attributes:
-        branch: The branch on which it was read, and to which edits are written.
+        branch: The branch from which the version was read, and to which edits are written.
     """
 
     branch: Branch
@@ -108,13 +108,13 @@ class ArtifactHandle(CitesSources, ExportMixin, Artifact):
 
     @property
     def versions(self) -> "Versions":
-        """The versions on the branch, by number; the last is the current one."""
+        """The versions on the branch, by number; the last version is the current version."""
         branch = self.branch
         history = branch.read(lambda db: load_history(db, branch.conversation_id, self.artifact_id, branch.message_id))
         return Versions(map(branch.handle, history))
 
     def diff(self, before: int | None = None, after: int | None = None, *, layout: Layout = "inline") -> "ArtifactDiff":
-        """The difference between two versions, on any branches; a cell displays it.
+        """Return the difference between two versions, on any branches; a cell displays the difference.
 
         Args:
             before: Number of the earlier version; None for the version before `after`.
@@ -138,9 +138,9 @@ class ArtifactHandle(CitesSources, ExportMixin, Artifact):
         """Write a new version with this text.
 
         Returns:
-            The new version, or this one if the text is the same.
+            The new version, or this version if the text is the same.
 
-        Errors: `Conflict` if the branch has a newer version than this one: read `newest` and edit that.
+        Errors: `Conflict` if the branch has a newer version than this version: edit `newest` then.
         """
         if not isinstance(text, str):
             raise UsageError(f"The new text is of type {type(text).__name__}; it must be a string.")
@@ -153,7 +153,7 @@ class ArtifactHandle(CitesSources, ExportMixin, Artifact):
         )
 
     def restore(self, version: int) -> "ArtifactHandle":
-        """Write a new version with the text and title of an earlier one, on any branch.
+        """Write a new version with the text and title of an earlier version, on any branch.
 
         Errors: `NotFound` for an unknown number; `Conflict` as for `edit`.
         """
@@ -180,12 +180,12 @@ class ArtifactHandle(CitesSources, ExportMixin, Artifact):
     def to_markdown(
         self, path: AnyPath | None = None, *, overwrite: bool = False, style: AnyPath | None = None
     ) -> Path:
-        """Write a Markdown file: the text, or with its citations and its list of sources in a style.
+        """Write a Markdown file: the text, or with `style` the text with citations and a list of sources in the style.
 
-        An entry of the list says if the run has not read its source; otherwise the text is unchanged.
+        An entry of the list says if the run has not read the source. All other text is unchanged.
 
         Args:
-            path: Path of the file, or of a folder, in which the file is named after the artifact; None for the working
+            path: Path of the file, or of a folder for a file with the name of the artifact; None for the working
                 directory.
             overwrite: Replace an existing file.
             style: Path of a CSL file, or the name of a style, such as `harvard-cite-them-right` (needs
@@ -209,16 +209,16 @@ class ArtifactHandle(CitesSources, ExportMixin, Artifact):
         return self.content if self.content_type == "text/x-python" else f"%%markdown\n{safe_markdown(self.markdown)}"
 
     def to_cell(self) -> None:
-        """Insert the text as a new cell below the current one; `UsageError` outside of IPython."""
+        """Insert the text as a new cell below the current cell; `UsageError` outside of IPython."""
         from IPython.core.getipython import get_ipython
 
         shell = get_ipython()
         if shell is None:
-            raise UsageError("Cells can be added in IPython only. Use to_markdown instead.")
+            raise UsageError("Cells can be added in IPython only. Write a file with to_markdown.")
         shell.set_next_input(self.cell)
 
     def _facts(self) -> list[str]:
-        """List version, author and time for the head of a display."""
+        """List version, author and time for the heading of a display."""
         label = f"{_change_label(self)} by {self.author_label}"
         return [f"version {self.version}", label, *self.branch.date_text(self)]
 
@@ -226,18 +226,18 @@ class ArtifactHandle(CitesSources, ExportMixin, Artifact):
         from artifactflow_nb.widgets.page.saved import saved_text
 
         facts = " · ".join([cell_html(Code(self.artifact_id)), *map(cell_html, self._facts())])
-        head = f'<p><strong>{cell_html(self.title)}</strong></p><p class="af-card-quiet">{facts}</p>'
+        heading = f'<p><strong>{cell_html(self.title)}</strong></p><p class="af-card-quiet">{facts}</p>'
         cite = self.branch.read(lambda db: artifact_citations(db, self)).apply
         versions = self.versions
         card = card_frame(
-            head + Details(count(len(versions), "version"), versions.table(self.branch.with_dates)).html()
+            heading + Details(count(len(versions), "version"), versions.table(self.branch.with_dates)).html()
         )
         return card + saved_text(shown_html(self.markdown, MarkdownRenderer(), cite=cite))
 
     def __repr__(self) -> str:
         date = "".join(f", created_at={text!r}" for text in self.branch.date_text(self))
-        known = f"{self.artifact_id!r}, version={self.version}, title={self.title!r}, created_by={self.created_by!r}"
-        return f"Artifact({known}{date})"
+        fields = f"{self.artifact_id!r}, version={self.version}, title={self.title!r}, created_by={self.created_by!r}"
+        return f"Artifact({fields}{date})"
 
 
 class _HandleMapping(Mapping[K, ArtifactHandle]):
@@ -275,11 +275,11 @@ class _HandleMapping(Mapping[K, ArtifactHandle]):
 
 
 class Artifacts(_HandleMapping[str]):
-    """The artifacts of a branch, by id, each in its current version.
+    """The current versions of the artifacts of a branch, by id.
 
     Args:
         branch: The branch.
-        problem: Returns the reason why artifacts of a run may be missing; empty if it is completed.
+        problem: Returns the reason why artifacts of a run may be missing; empty for a completed run.
     """
 
     def __init__(self, branch: Branch, problem: Callable[[], str] = str) -> None:
@@ -289,8 +289,8 @@ class Artifacts(_HandleMapping[str]):
 
     def __getitem__(self, artifact_id: str) -> ArtifactHandle:
         if artifact_id not in self._handles:
-            known = f"There is no artifact {artifact_id!r} on this branch. It has: {', '.join(self) or 'none'}."
-            raise KeyError(f"{known} {self._problem()}".rstrip())
+            message = f"There is no artifact {artifact_id!r} on this branch. It has: {', '.join(self) or 'none'}."
+            raise KeyError(f"{message} {self._problem()}".rstrip())
         return self._handles[artifact_id]
 
     def _nothing(self) -> str:
@@ -314,7 +314,7 @@ class Versions(_HandleMapping[int]):
         return self._handles[number]
 
     def table(self, with_dates: bool) -> CardTable:
-        """Return a table with one row per version, the newest first."""
+        """Return a table with one row per version, the newest version first."""
         rows = [_row(version, with_dates) for version in reversed(list(self.values()))]
         return CardTable.from_rows(_columns(with_dates), rows)
 
@@ -348,7 +348,7 @@ class ArtifactDiff(DiffMixin):
 
     @property
     def side_by_side(self) -> "ArtifactDiff":
-        """The difference with the old text left of the new one."""
+        """The difference with the old text left of the new text."""
         return replace(self, layout="side_by_side")
 
     @property

@@ -1,4 +1,4 @@
-"""A citation of a report as a value: the source with the cited passage, and the picture of its page."""
+"""A citation of a report as a value: the source with the cited passage, and the picture of the page."""
 
 import base64
 import sqlite3
@@ -19,7 +19,7 @@ from artifactflow_nb.sources.values import NOT_READ, Evidence
 
 @dataclass(frozen=True, slots=True)
 class Citation(CardMixin):
-    """A cited source; a cell shows the passage and, for a page of a PDF, its picture.
+    """A cited source; a cell shows the passage and, for a page of a PDF, the picture of the page.
 
     Attributes:
         number: The number of the citation in the report.
@@ -27,7 +27,7 @@ class Citation(CardMixin):
         address: Address of the source.
         passage: The cited sentence of the source; the beginning of the source if no sentence matches the report.
         section: The section in the index; None for a web page and for a source that is not in the index.
-        is_unread: True if the run has not read the source; the passage is then from the index or from a search.
+        is_unread: Whether the run has not read the source, so that the passage is from the index or from a search.
     """
 
     number: int
@@ -40,11 +40,11 @@ class Citation(CardMixin):
     def picture(self) -> bytes:
         """Return the page of the PDF as PNG, with the passage marked.
 
-        Errors: `UsageError` if the source is not a page of a PDF; `NotFound` if its file is missing.
+        Errors: `UsageError` if the source is not a page of a PDF; `NotFound` if the file is missing.
         """
         if self.section is None:
             raise UsageError(
-                f"{self.address} is not a page of an indexed PDF, so it has no picture. Read its text instead."
+                f"{self.address} is not a page of an indexed PDF and has no picture. Read the passage instead."
             )
         return self.section.picture(self.passage)
 
@@ -70,20 +70,20 @@ class Citation(CardMixin):
 
 
 def find_citation(db: sqlite3.Connection, texts: Sequence[str], number: int, evidence: Evidence) -> Citation:
-    """Find the source that texts of one run cite by a number, in the lists of sources at their ends.
+    """Find the source that texts of one run cite by a number, in the lists of sources at the end of the texts.
 
     Errors: `NotFound` if no text lists a source with this number.
     """
-    listed = listed_sources(*texts)
-    if not isinstance(number, int) or number not in listed:
-        numbers = f"It lists {', '.join(map(str, sorted(listed)))}." if listed else "It lists no sources."
+    sources = listed_sources(*texts)
+    if not isinstance(number, int) or number not in sources:
+        numbers = f"It lists {', '.join(map(str, sorted(sources)))}." if sources else "It lists no sources."
         raise NotFound(f"The text has no source with the number {brief(number)}. {numbers}")
-    source = listed[number]
+    source = sources[number]
     section = None
     if source.address.startswith(SCHEME):
         try:
             section = cited_section(db, source.address)
-        except NotFound:  # removed since; its text may be among those that were read
+        except NotFound:  # the section was removed since, but the run may have read its text
             section = None
     text = evidence.text(source.address) or (section.text if section else "")
     text = text or evidence.snippet(source.address)
@@ -100,24 +100,24 @@ class CitesSources(ABC):
 
     @abstractmethod
     def _cited_texts(self) -> CitedTexts:
-        """Return the texts, of which some may list sources."""
+        """Return the texts; some texts may list sources."""
 
     def citation(self, number: int) -> Citation:
-        """Return the source that `[number]` cites, in a run in the answer and in the artifacts that the run wrote.
+        """Return the source that `[number]` cites; for a run, in the answer and in the artifacts that the run wrote.
 
-        A cell shows its passage and, for a PDF, the picture of its page with the passage marked.
+        A cell shows the passage and, for a PDF, the picture of the page with the passage marked.
 
         Errors: `NotFound` for a number that no text lists.
         """
         cited = self._cited_texts()
-        listed = addresses_of(*cited.texts)
-        return cited.read(lambda db: find_citation(db, cited.texts, number, cited.load_evidence(db, listed)))
+        addresses = addresses_of(*cited.texts)
+        return cited.read(lambda db: find_citation(db, cited.texts, number, cited.load_evidence(db, addresses)))
 
     def to_bibtex(self) -> str:
-        """Return the works in the lists of sources as BibTeX; those of a run are in its answer and its artifacts.
+        """Return the works in the lists of sources as BibTeX; for a run, the lists of the answer and the artifacts.
 
-        A source without a known work, such as a note, has its title and its address. The note of a work says if the run
-        has not read it.
+        A source without a known work, such as a note, has a title and an address. The note of a work says if the run
+        has not read the work.
         """
         return str(export_references("BibTeX", self._cited_texts()))
 

@@ -1,11 +1,11 @@
-"""Completion of a workbench in IPython: its main methods first, and the values of their arguments.
+"""Completion of a workbench in IPython: the main methods first, and the values of arguments.
 
 ::
 
     wb.<tab>                   ask, chat, pending, ... before the other attributes
     wb.ask("...", flow="<tab>  the names of the flows
     wb.artifacts()["<tab>      the ids of the artifacts
-    wb.plugin["<tab>           the keys of what a plugin adds to the workbench
+    wb.plugin["<tab>           the keys of the attribute that a plugin adds to the workbench
 """
 
 import re
@@ -29,7 +29,7 @@ _ARTIFACT = re.compile(r"(?<![\w.])(\w+)\.artifacts\(([\w.]*)\)\[([\"'])([^\"'\n
 
 
 def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | None:
-    """Return the fragment before the cursor and its completions, in order; None to leave them to IPython."""
+    """Return the fragment before the cursor and the completions, in order; None leaves the completion to IPython."""
     for pattern in (_ARGUMENT, _ARTIFACT, _KEY, _ATTRIBUTE):
         match = pattern.search(text)
         wb = names.get(match[1]) if match else None
@@ -41,14 +41,14 @@ def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | Non
             return match[2], [name for name in ordered if name.startswith(match[2])]
         try:
             if pattern is _ARGUMENT:
-                found = _values(wb, match[2])
+                candidates = _values(wb, match[2])
             elif pattern is _KEY:
-                found = getattr(getattr(wb, match[2], None), "_ipython_key_completions_", list)()
+                candidates = getattr(getattr(wb, match[2], None), "_ipython_key_completions_", list)()
             else:  # the artifacts of a branch that a variable names, or of the newest conversation
-                found = list(cast(Any, wb).artifacts(names.get(match[2]) if match[2] else None))
-        except ArtifactFlowError:  # such as a conversation that does not exist yet
+                candidates = list(cast(Any, wb).artifacts(names.get(match[2]) if match[2] else None))
+        except ArtifactFlowError:  # for example, there may be no conversation yet
             return None
-        return match[4], [name for name in found if name.startswith(match[4])]
+        return match[4], [name for name in candidates if name.startswith(match[4])]
     return None
 
 
@@ -81,8 +81,7 @@ def add_completion() -> None:
 
     @context_matcher(identifier=_IDENTIFIER)  # type: ignore[untyped-decorator]  # of IPython
     def match_workbench(context: Any) -> dict[str, Any]:
-        found = complete(context.text_until_cursor, shell.user_ns)
-        fragment, completions = found or ("", [])
+        fragment, completions = complete(context.text_until_cursor, shell.user_ns) or ("", [])
         return {
             "completions": [SimpleCompletion(text) for text in completions],
             "matched_fragment": fragment,

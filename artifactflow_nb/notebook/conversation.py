@@ -1,4 +1,4 @@
-"""`wb.conversation(...)`: the handle of a conversation and of one of its branches."""
+"""`wb.conversation(...)`: the handle of a conversation and of a branch of the conversation."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,10 +18,10 @@ from artifactflow_nb.store.conversations import Conversation, StoredMessage
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class ConversationHandle(ExportMixin, Conversation):
-    """A `Conversation`, and one of its branches: to export, to ask again, to activate, to delete.
+    """A `Conversation` and one branch of it: to export, to ask again, to activate, to delete.
 
-    An exported file has the questions and answers of the branch, the sources, and the artifacts in their versions at
-    the end of the branch.
+    An exported file has the questions and answers of the branch, the sources, and the versions of the artifacts at the
+    end of the branch.
 
     Attributes:
         thread: The engine's thread, which reads the store.
@@ -42,18 +42,18 @@ class ConversationHandle(ExportMixin, Conversation):
         return cls(**values, thread=thread, display=display, message_id=message_id)
 
     def regenerate(self, *, budget: BudgetLike = None, model: str | None = None) -> Run:
-        """Ask the last question again on a branch of its own; the new run does not see the earlier answer.
+        """Ask the last question again on a new branch; the new run does not see the earlier answer.
 
         Args:
-            budget: The limits of the run; None for those of the earlier run.
-            model: The name of the model; None for that of the earlier run.
+            budget: The limits of the run; None for the limits of the earlier run.
+            model: The name of the model; None for the model of the earlier run.
 
         Errors: `UsageError` for a conversation without a question.
         """
         return self._ask_sibling(None, budget, model)
 
     def edit(self, question: str, *, budget: BudgetLike = None, model: str | None = None) -> Run:
-        """Ask another question instead of the last one, on a branch of its own; the earlier branch is unchanged.
+        """Ask another question instead of the last question, on a new branch; the earlier branch is unchanged.
 
         Arguments and errors as for `regenerate`; `UsageError` for an empty question.
         """
@@ -61,7 +61,7 @@ class ConversationHandle(ExportMixin, Conversation):
         return self._ask_sibling(question, budget, model)
 
     def activate(self) -> StoredMessage:
-        """Activate the branch through the message, so that `ask` continues it; return the newest message there."""
+        """Activate the branch through the message, so that `ask` continues the branch; return its newest message."""
         manager, message_id = self.thread.engine.conversations, self._last_message()
 
         async def activate() -> StoredMessage:
@@ -70,7 +70,7 @@ class ConversationHandle(ExportMixin, Conversation):
         return self.thread.call(activate())
 
     def delete_branch(self) -> None:
-        """Delete the last message, what follows it, and their runs and artifacts; `Conflict` while one is running."""
+        """Delete the last message and all messages after it, with runs and artifacts; `Conflict` while a run runs."""
         self.thread.call(self.thread.engine.conversations.delete_branch(self._last_message()))
 
     def rename(self, title: str) -> None:
@@ -78,16 +78,16 @@ class ConversationHandle(ExportMixin, Conversation):
         self.thread.call(self.thread.engine.conversations.rename(self.conversation_id, title))
 
     def delete(self) -> None:
-        """Delete the conversation, its messages, runs and artifacts; `Conflict` while one of the runs is running."""
+        """Delete the conversation with its messages, runs and artifacts; `Conflict` while a run of it is running."""
         self.thread.call(self.thread.engine.conversations.delete_conversation(self.conversation_id))
 
     def _last_message(self) -> str:
         """Return the id of the last message of the branch; `UsageError` for a conversation without messages."""
         manager = self.thread.engine.conversations
-        found = self.message_id or self.thread.call(manager.get(self.conversation_id)).active_message_id
-        if found is None:
-            raise UsageError(f"The conversation {self.title!r} has no message yet. Ask something in it first.")
-        return found
+        message_id = self.message_id or self.thread.call(manager.get(self.conversation_id)).active_message_id
+        if message_id is None:
+            raise UsageError(f"The conversation {self.title!r} has no message yet. Ask a question in it first.")
+        return message_id
 
     def _ask_sibling(self, question: str | None, budget: BudgetLike, model: str | None) -> Run:
         controller, message_id = self.thread.engine.controller, self._last_message()

@@ -1,4 +1,4 @@
-"""Display of a workbench's values in cells: as live views where a page can show them, otherwise as saved output."""
+"""Display of a workbench's values in cells: as live views if a page can show live views, or as saved output."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -56,12 +56,12 @@ def workbench_card(engine: Engine) -> Card:
 
 
 def configuration_card(engine: Engine) -> Card:
-    """Build the part of the card that does not change while the workbench is open."""
+    """Build the rows of the card that do not change while the workbench is open."""
     return Card("Configuration", model_name(engine.model), _configuration(engine), list(_agents_and_servers(engine)))
 
 
 def _agents_and_servers(engine: Engine) -> Iterator[Details]:
-    """Yield folds with the agents, and with the tools of MCP servers if there are any."""
+    """Yield a fold with the agents, and a fold with the tools of MCP servers if there are any."""
     agents = [
         (agent.config.name, agent.model_label, Code(", ".join(agent.tool_names))) for agent in engine.agents.values()
     ]
@@ -87,11 +87,11 @@ def _configuration(engine: Engine) -> CardRows:
     offered = [offer.server for offer in engine.mcp.offers]
     servers: list[str] = []
     for name, server in engine.mcp.servers.items():
-        n_tools = f"{count(offered.count(name), 'tool')}, " if name in offered else ""  # unknown until its first start
+        n_tools = f"{count(offered.count(name), 'tool')}, " if name in offered else ""  # unknown before its start
         servers.append(f"{name} ({server.transport_label}): {n_tools}{engine.mcp.server_state(name)}")
     n_bytes = 0
     for path in engine.folder.glob("*"):
-        with suppress(OSError):  # the file was removed meanwhile, as SQLite does with its log
+        with suppress(OSError):  # the file was removed meanwhile, as SQLite removes its log
             n_bytes += path.stat().st_size if path.is_file() else 0
     return [
         ("endpoint", Code(engine.model.address) if hasattr(engine.model, "address") else None),
@@ -152,7 +152,7 @@ class CellDisplay:
 
     @property
     def is_attended(self) -> bool:
-        """Return whether a person may be looking: no policy decides for them, or a Jupyter page owns the kernel."""
+        """Whether a person may be looking: no policy decides for the person, or a Jupyter page owns the kernel."""
         if self.interactive is not None:
             return self.interactive
         from artifactflow_nb.widgets.page.display import is_in_session
@@ -161,7 +161,7 @@ class CellDisplay:
 
     @property
     def live_mode(self) -> "LiveMode":
-        """How the front end shows live views: the setting `live`, or what is found out about the front end."""
+        """How the front end shows live views: by the setting `live`, or as detected for the front end."""
         from artifactflow_nb.widgets.page.display import live_mode
 
         detected, setting = live_mode(), self._thread.engine.settings.live
@@ -169,15 +169,15 @@ class CellDisplay:
 
     @property
     def is_live(self) -> bool:
-        """Return whether a page that can show live views may be connected."""
+        """Whether a page that can show live views may be connected."""
         return self.is_attended and self.live_mode != "off"
 
     def panel(self, create_view: "Callable[[bool], View]", can_change: Callable[[], bool] = lambda: True) -> "Panel":
-        """Create a panel; it is live if a page may be connected and its content can still change.
+        """Create a panel, which is live if a page may be connected and the content can still change.
 
         Args:
-            create_view: Creates a view; the argument says whether a page may show it live.
-            can_change: Returns False if the content is final, such as that of an ended run.
+            create_view: Creates a view; the argument says whether a page may show the view live.
+            can_change: Returns False if the content is final, such as the content of an ended run.
         """
         from artifactflow_nb.widgets.page.panel import Panel
 

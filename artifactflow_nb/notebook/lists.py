@@ -1,4 +1,4 @@
-"""Display lists of runs, and of their events, approval requests and steps, and the handle of a conversation."""
+"""Display lists of runs, and of the events, approval requests and steps of runs."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -33,9 +33,9 @@ class EventList(DisplayList[StreamEvent]):
 
 
 class RequestList(DisplayList[ApprovalRequest]):
-    """Requests that wait for a decision, the oldest first.
+    """Requests that wait for a decision, the oldest request first.
 
-    `panel` displays the requests with buttons; without it a table is displayed.
+    `panel` displays the requests with buttons; without a panel, a table is displayed.
     """
 
     def __init__(self, values: Iterable[ApprovalRequest], panel: "Panel | None" = None) -> None:
@@ -67,7 +67,7 @@ class RequestList(DisplayList[ApprovalRequest]):
 
 
 class StepList(DisplayList[Step]):
-    """The steps of a run, ordered by their start, for `run.fork(step)`."""
+    """The steps of a run, ordered by start, for `run.fork(step)`."""
 
     def _columns(self) -> Sequence[str]:
         return ["step", "job", "agent", "action", "result"]

@@ -1,7 +1,7 @@
 """The magics of `%load_ext artifactflow_nb`: `%%ask` asks the question in its cell, `%af` shows runs and decides.
 
-Both use the workbench whose variable `--wb` names, by default the open one that was created last; if several are open,
-they print which one they use. `%%ask` creates a workbench if there is none.
+Both magics use the workbench in the variable that `--wb` names, by default the newest open workbench. If several
+workbenches are open, a line names the workbench that is used. `%%ask` creates a workbench if there is none.
 """
 
 import keyword
@@ -53,7 +53,7 @@ class MagicArguments:
     variables: Mapping[str, Any]
 
     def run(self, candidates: "Sequence[Run]") -> "Run":
-        """Return the run of the first argument, an id or a variable; without arguments the only one of `candidates`."""
+        """Return the run of the first argument, an id or a variable; without arguments, the only candidate."""
         from artifactflow_nb.notebook.run import Run
 
         if self.arguments:
@@ -62,7 +62,7 @@ class MagicArguments:
         return _only(candidates, "run", [run.run_id for run in candidates])
 
     def newest_run(self) -> "Run":
-        """Return the run of the first argument; without arguments the newest one."""
+        """Return the run of the first argument; without arguments, the newest run."""
         return self.run(self.wb.runs(1))
 
     @property
@@ -75,23 +75,23 @@ class MagicArguments:
         return self.variables.get(self.arguments[0], self.arguments[0]) if self.arguments else None
 
     def decide(self, decide: "Callable[[Run, str], Run]") -> "Run":
-        """Decide the open request whose id is the first argument; without arguments the only open request."""
+        """Decide the open request with the id in the first argument; without arguments, the only open request."""
         requests = [request for request in self.wb.pending() if request.id in (self.arguments[:1] or [request.id])]
         if self.arguments and not requests:
             raise UsageError(
-                f"No request {brief(self.arguments[0])} waits for a decision. %af pending lists the others."
+                f"No request {brief(self.arguments[0])} waits for a decision. %af pending lists the open requests."
             )
         request = _only(requests, "request", [request.id for request in requests])
         return decide(self.wb.run(request.run_id), request.id)
 
 
 def _only(values: Sequence[T], noun: str, ids: Sequence[str]) -> T:
-    """Return the only one of the values; `UsageError` if there is none, or several, with their ids."""
+    """Return the only value; `UsageError` if there is no value, or with the ids if there are several values."""
     if len(values) == 1:
         return values[0]
     if not values:
         raise UsageError(f"There is no {noun} to which this command applies. Pass an id, or ask a question first.")
-    raise UsageError(f"{len(values)} {noun}s match; pass the id of one: {', '.join(ids)}.")
+    raise UsageError(f"{len(values)} {noun}s match; pass the id of one {noun}: {', '.join(ids)}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class MagicCommand:
     """A command of `%af`.
 
     Attributes:
-        handler: Executes the command; the cell displays its result.
+        handler: Executes the command; the cell displays the result.
         usage: The arguments as shown in the help; empty for a command without arguments.
     """
 
@@ -183,9 +183,9 @@ class MagicHelp:
     def __repr__(self) -> str:
         return (
             f"{self._table.plain()}\n"
-            "RUN and CONVERSATION are ids or variables; by default the newest one or the only possible one. %af chat\n"
-            "starts a new conversation. The commands use the workbench that was created last, or another one by its\n"
-            f"variable: %af {WORKBENCH_OPTION} NAME runs. %%ask? explains how to ask."
+            "RUN and CONVERSATION are ids or variables, by default the newest or the only possible run. %af chat\n"
+            "starts a new conversation. The commands use the newest workbench, or the workbench in a variable:\n"
+            f"%af {WORKBENCH_OPTION} NAME runs. %%ask? explains how to ask."
         )
 
     def _repr_html_(self) -> str:
@@ -193,14 +193,14 @@ class MagicHelp:
 
 
 def _free_name(name: str, variables: Mapping[str, object], own: Mapping[str, object]) -> str:
-    """Return the first of `name`, `name2` and so on that is unset, or still has the value in `own`."""
+    """Return the first of `name`, `name2` and so on that is unset or still has the value in `own`."""
     numbered = (name if number == 1 else f"{name}{number}" for number in count(1))
     return next(free for free in numbered if free not in variables or (free in own and variables[free] is own[free]))
 
 
 def _with_options(magic: Any) -> Any:
-    """Add the options of `%%ask`, in the order of its help."""
-    add: Any = argument  # IPython types neither this nor `magic_arguments`
+    """Add the options of `%%ask`, in the order of the help."""
+    add: Any = argument  # IPython types neither `argument` nor `magic_arguments`
     options = (
         add("name", nargs="?", help="the variable for the run; run by default, or run2 and so on if run has a value"),
         add("--flow", help="the name of a flow"),
@@ -227,7 +227,7 @@ class ArtifactFlowMagics(Magics):
         super().__init__(shell)
         self._shell = shell
         self._bound: dict[str, object] = {}
-        """The runs that `%%ask` has bound, by name; it may replace them."""
+        """The runs that `%%ask` has bound, by name; `%%ask` may replace these runs."""
 
         def matcher(context: CompletionContext) -> SimpleMatcherResult:
             return self.completions(context)
@@ -240,8 +240,8 @@ class ArtifactFlowMagics(Magics):
         """Ask the question in the cell.
 
         The run is displayed, continues while other cells compute, and is assigned to a variable. The text of the cell
-        is not changed: {name} and $name have no meaning in it. In the line of options, IPython replaces them with the
-        values of variables.
+        is not changed: {name} and $name have no meaning in the cell. In the line of options, IPython replaces {name}
+        and $name with the values of variables.
         """
         from artifactflow_nb.notebook.run import Run
         from artifactflow_nb.notebook.workbench import Workbench
@@ -266,7 +266,7 @@ class ArtifactFlowMagics(Magics):
             kind = type(variables[name]).__name__
             raise UsageError(f"%%ask: {name} is a variable of yours ({kind}) and is not replaced. Choose another name.")
         wb = self._select_workbench(options.workbench)
-        if wb is None:  # make one in the variable `wb`, or in `wb2` and so on if `wb` has a value
+        if wb is None:  # create a workbench in the variable `wb`, or in `wb2` and so on if `wb` has a value
             variable = _free_name(WORKBENCH_NAME, variables, {})
             variables[variable] = wb = Workbench()
             print(f"There was no workbench, so one was made: {variable} = {wb!r}")  # noqa: T201 - for the reader of the cell
@@ -295,8 +295,8 @@ class ArtifactFlowMagics(Magics):
         if name in MAGICS:
             return resolve_name(MAGICS[name][0])(arguments, self._shell.user_ns)
         if name not in COMMANDS:
-            known = [*COMMANDS, *MAGICS]
-            raise UsageError(f"There is no %af {name}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
+            names = [*COMMANDS, *MAGICS]
+            raise UsageError(f"There is no %af {name}.{did_you_mean(name, names)} Known: {', '.join(names)}.")
         if arguments and not COMMANDS[name].usage:
             raise UsageError(f"%af {name} takes no arguments. Remove {brief(' '.join(arguments))}.")
         if name == "help":
@@ -307,18 +307,18 @@ class ArtifactFlowMagics(Magics):
         return COMMANDS[name].handler(MagicArguments(wb, arguments, self._shell.user_ns))
 
     def _workbenches(self) -> "dict[str, Workbench]":
-        """Return the workbenches in variables, without duplicates, by creation time; closed ones first."""
-        if "artifactflow_nb.notebook.workbench" not in sys.modules:  # then there is none, and completion must not wait
+        """Return the workbenches in variables, without duplicates, by creation time; closed workbenches first."""
+        if "artifactflow_nb.notebook.workbench" not in sys.modules:  # no workbench exists; completion must be fast
             return {}
         from artifactflow_nb.notebook.workbench import Workbench
 
         newest_first = reversed(self._shell.user_ns.items())
         variables = [(name, value) for name, value in newest_first if not name.startswith("_")]
-        found = {id(value): (name, value) for name, value in variables if isinstance(value, Workbench)}
-        return dict(sorted(found.values(), key=lambda entry: (entry[1].is_open, entry[1].created_at)))
+        by_id = {id(value): (name, value) for name, value in variables if isinstance(value, Workbench)}
+        return dict(sorted(by_id.values(), key=lambda entry: (entry[1].is_open, entry[1].created_at)))
 
     def _find_workbench(self, name: str | None = None) -> "Workbench | None":
-        """Return the workbench in this variable, by default the one that was created last; None if there is none.
+        """Return the workbench in this variable, by default the newest workbench; None if there is no workbench.
 
         Errors: `UsageError` for a variable without a workbench.
         """
@@ -327,25 +327,25 @@ class ArtifactFlowMagics(Magics):
             return next(reversed(workbenches.values()), None)
         value = self._shell.user_ns.get(name)
         if not any(value is wb for wb in workbenches.values()):
-            known = ", ".join(workbenches) or "none"
+            names = ", ".join(workbenches) or "none"
             raise UsageError(
-                f"{WORKBENCH_OPTION} is {brief(name)}, which is not a variable with a workbench. There are: {known}."
+                f"{WORKBENCH_OPTION} is {brief(name)}, which is not a variable with a workbench. There are: {names}."
             )
         workbench: Workbench = value
         return workbench
 
     def _select_workbench(self, name: str | None) -> "Workbench | None":
-        """Find a workbench; if none is named and several are open, print which one is used."""
+        """Find a workbench; if no workbench is named and several are open, print which workbench is used."""
         workbench = self._find_workbench(name)
         names = [variable for variable, wb in self._workbenches().items() if wb.is_open]
         if name is None and len(names) > 1:
             *others, last = names
-            known = ", ".join(others)
-            print(f"Of {len(names)} workbenches {last} is used, the newest; {WORKBENCH_OPTION} names another: {known}.")  # noqa: T201 - for the reader of the cell
+            older = ", ".join(others)
+            print(f"Of {len(names)} workbenches, the newest is used: {last}. {WORKBENCH_OPTION} can name {older}.")  # noqa: T201 - for the reader of the cell
         return workbench
 
     def completions(self, context: CompletionContext) -> SimpleMatcherResult:
-        """Return the completions at the cursor in a line of one of the magics; empty elsewhere."""
+        """Return the completions at the cursor in a line of a magic; empty in other lines."""
         words = context.text_until_cursor.split()
         before = words[:-1] if context.token else words
         possible: Sequence[str] = ()
@@ -373,7 +373,7 @@ class ArtifactFlowMagics(Magics):
 
 
 def _split_workbench(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Return the variable after `--wb`, or None, and the other words; `UsageError` if nothing follows `--wb`."""
+    """Return the variable after `--wb` or None, and the other words; `UsageError` if no word follows `--wb`."""
     rest = list(words)
     if WORKBENCH_OPTION not in rest:
         return None, rest
@@ -384,7 +384,7 @@ def _split_workbench(words: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def load(shell: Any) -> None:
-    """Add the magics and their completion to an IPython shell."""
+    """Add the magics, with completion, to an IPython shell."""
     unload(shell)
     magics = ArtifactFlowMagics(shell)
     shell.register_magics(magics)
@@ -392,7 +392,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Remove the magics and their completion, if they are loaded."""
+    """Remove the magics and the completion, if loaded."""
     manager = shell.magics_manager
     magics = manager.registry.pop(ArtifactFlowMagics.__name__, None)
     if magics is not None:

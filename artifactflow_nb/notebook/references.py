@@ -10,10 +10,10 @@ from artifactflow_nb.store.conversations import Conversation, StoredMessage
 from artifactflow_nb.store.frames import HasConversationId
 
 ConversationReference = Run | Conversation | StoredMessage | str
-"""A conversation, one of its runs or messages, or the id of the conversation."""
+"""A conversation, a run or a message of the conversation, or the id of the conversation."""
 
 ConversationLike = Run | Conversation | StoredMessage | str
-"""A run, a conversation, a message, or the id of one of these; each identifies a branch."""
+"""A run, a conversation, a message, or an id of a run, conversation or message; each value identifies a branch."""
 
 MetricsSubject = Run | HasConversationId | Iterable[Run | str] | None
 """A run, an object of a conversation, or runs; None for everything."""
@@ -24,7 +24,7 @@ def conversation_id(reference: ConversationReference) -> str:
     if isinstance(reference, Run | Conversation | StoredMessage):
         return reference.conversation_id
     if not isinstance(reference, str):
-        raise UsageError(f"{brief(reference)} is not a conversation. Pass one, one of its runs or messages, or its id.")
+        raise UsageError(f"{brief(reference)} is not a conversation. Pass a conversation, a run, a message or an id.")
     return reference
 
 
@@ -32,7 +32,7 @@ async def branch_ids(engine: Engine, reference: ConversationLike | None) -> tupl
     """Return the ids of the conversation and of the last message of a branch.
 
     The message id is None for the active branch of a conversation. Without a reference, the result is the active branch
-    of the conversation with the latest question; both ids are None if there is no conversation.
+    of the conversation with the latest question, or None and None if there is no conversation.
 
     Errors: `NotFound` for an unknown id; `UsageError` for a value of another type.
     """
@@ -45,7 +45,7 @@ async def branch_ids(engine: Engine, reference: ConversationLike | None) -> tupl
         reference = reference.conversation_id
     elif not isinstance(reference, str):
         raise UsageError(f"A {type(reference).__name__} is not a conversation. Pass a run, a conversation, or an id.")
-    # Ids have the type as their prefix; any other text is tried as the id of a conversation.
+    # Ids have the type as a prefix; any other text is tried as the id of a conversation.
     if reference.startswith("run-"):
         reference = (await engine.runs.get(reference)).message_id
     if reference.startswith("msg-"):

@@ -1,4 +1,4 @@
-"""The names that members of a workbench had before; they work until the release 0.3, with a warning."""
+"""Earlier names of the members of a workbench, which work until the release 0.3, with a warning."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,4 +32,4 @@ RENAMED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "deny": ("run.deny", lambda wb: lambda key, reason="": _asking(wb, key).deny(reason, key)),
     "answer": ("run.answer", lambda wb: lambda key, answer: _asking(wb, key).answer(answer, key)),
 }
-"""The new name as people write it, and a function that returns the member, by the old name."""
+"""The new name in code, and a function that returns the member, by the old name."""

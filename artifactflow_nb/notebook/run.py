@@ -1,7 +1,7 @@
-"""The handle of a run: displays it, waits for it, decides its requests.
+"""The handle of a run: displays the run, waits for its end, decides its requests.
 
-A handle does not copy the run. It reads the store in the caller's thread, so it works while the engine is busy. A
-sealed run has the same properties (`RunRecord`).
+A handle does not copy the run. The handle reads the store in the caller's thread, so it works while the engine is busy.
+A sealed run has the same properties (`RunRecord`).
 """
 
 import asyncio
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 STILL_RUNNING = "The wait was interrupted; the run continues. run.cancel() stops it, run.wait() waits for it again."
-HOW_TO_RESUME = "Its process has ended. Call run.resume() to continue it."
+HOW_TO_RESUME = "The process of the run has ended. Call run.resume() to continue the run."
 
 
 class Markdown(str):
@@ -95,7 +95,7 @@ class NoAnswer(Markdown):
     partial: str
 
     def __new__(cls, reason: str, partial: str = "") -> Self:
-        """Create the empty text with its reason."""
+        """Create the empty text with the reason."""
         response = super().__new__(cls)
         response.reason, response.partial = reason, partial
         return response
@@ -115,7 +115,7 @@ class RunRecord(SuggestsNames, CitesSources, ABC):
 
     Attributes:
         thread_id: Id of the LangGraph thread, by which a later process resumes the run.
-        settings: Settings of the run, such as its budget, its model and the searched folders.
+        settings: Settings of the run, such as the budget, the model and the searched folders.
     """
 
     _meanings: ClassVar[Mapping[str, str]] = {
@@ -146,8 +146,8 @@ class RunRecord(SuggestsNames, CitesSources, ABC):
     def __reduce__(self) -> NoReturn:
         """Refuse copies and pickles."""
         raise UsageError(
-            f"A {type(self).__name__} cannot be copied or pickled. Keep its id, and open it where you need it: "
-            f"{self._how_to_open()}. Its values can be pickled: run.response, run.metrics, wb.runs_df(run)."
+            f"A {type(self).__name__} cannot be copied or pickled. Keep the id, and open the run where you need it: "
+            f"{self._how_to_open()}. Values can be pickled: run.response, run.metrics, wb.runs_df(run)."
         )
 
     @abstractmethod
@@ -174,7 +174,7 @@ class RunRecord(SuggestsNames, CitesSources, ABC):
 
     @property
     def response(self) -> Markdown:
-        """The answer in Markdown. Without one it is a `NoAnswer`: an empty text that displays the reason."""
+        """The answer in Markdown, or a `NoAnswer`: an empty text that displays the reason why there is no answer."""
         try:
             stored = self._stored()
         except NotFound:
@@ -184,7 +184,7 @@ class RunRecord(SuggestsNames, CitesSources, ABC):
         return NoAnswer(self._problem(), stored.response or "")
 
     def raise_for_status(self) -> Self:
-        """Return the run; `RunFailed` or `RunCancelled`, with the partial text, if it ended without an answer."""
+        """Return the run; `RunFailed` or `RunCancelled`, with the partial text, if the run ended without an answer."""
         status = self.status
         if status == FAILED:
             raise RunFailed(f"{self.error} (run {self.run_id})")
@@ -215,7 +215,7 @@ class RunRecord(SuggestsNames, CitesSources, ABC):
         return CitedTexts(self._texts(), self._client.read, lambda db, cited: load_evidence(db, self.run_id, cited))
 
     def _texts(self) -> list[str]:
-        """Return the answer, then the Markdown artifacts that the run wrote, the newest first."""
+        """Return the answer, then the Markdown artifacts that the run wrote, the newest artifact first."""
         written = (artifact for artifact in self.artifacts.values() if artifact.run_id == self.run_id)
         newest_first = sorted(written, key=lambda artifact: artifact.created_at, reverse=True)
         return [
@@ -225,14 +225,14 @@ class RunRecord(SuggestsNames, CitesSources, ABC):
 
     @property
     def tables(self) -> "TableFrames":
-        """The tables of the answer, then those of the Markdown artifacts that the run wrote, as frames."""
+        """The tables of the answer and of the Markdown artifacts that the run wrote, as frames."""
         from artifactflow_nb.analysis.frames.computed import markdown_tables
 
         return [table for text in self._texts() for table in markdown_tables(text)]
 
     @property
     def error(self) -> str | None:
-        """The message of the error that ended the run; None if there is none."""
+        """The message of the error that ended the run, or None."""
         return self._stored().error_message
 
     @property
@@ -258,7 +258,7 @@ class RunRecord(SuggestsNames, CitesSources, ABC):
 
     @property
     def pending(self) -> RequestList:
-        """The requests that wait for a decision, the oldest first."""
+        """The requests that wait for a decision, the oldest request first."""
         return RequestList(self._client.read(lambda db: load_open_requests(db, self.run_id)))
 
     @property
@@ -269,12 +269,12 @@ class RunRecord(SuggestsNames, CitesSources, ABC):
 
     @property
     def entry(self) -> RunEntry:
-        """The run with its tokens and its cost, as an entry of lists."""
+        """The run with tokens and cost, as an entry of lists."""
         return self._client.read(lambda db: load_run_entry(db, self.run_id))
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """The versions, agents and models that produced the run, and hashes of its prompts, tools and sources."""
+        """The versions, agents and models that produced the run, and hashes of prompts, tools and sources."""
         return self._client.read(lambda db: load_manifest(db, self.run_id))
 
     @property
@@ -293,7 +293,7 @@ def start_run(
     begin: Callable[[], Coroutine[Any, Any, StoredRun]],
     flow: str | None = None,
 ) -> "Run":
-    """Store a new run, start it, and return its handle.
+    """Store and start a new run; return the handle of the run.
 
     `begin` stores the run, on the thread of the engine. The MCP servers of `flow` are started first.
     """
@@ -310,7 +310,7 @@ def start_run(
 
 
 HEARTBEAT_S = 0.25
-"""Interval at which a waiting cell lets the kernel notice its Stop button, and a waiting run reads the store."""
+"""Interval at which a waiting cell lets the kernel notice the Stop button, and a waiting run reads the store."""
 
 
 class Run(RunRecord):
@@ -328,7 +328,7 @@ class Run(RunRecord):
         self._run_client = RunClient(thread, stored)
         self._display = display
         self._live_displays: list[LiveDisplay] = []
-        self._displays: list[LiveDisplay] = []  # also those of the requests alone
+        self._displays: list[LiveDisplay] = []  # includes displays of the requests alone
         self._has_waited = stored.status != RUNNING
 
     def _how_to_open(self) -> str:
@@ -345,7 +345,7 @@ class Run(RunRecord):
 
     @property
     def error(self) -> str | None:
-        """The message of the error because of which the run ended or was abandoned; None if there is none."""
+        """The message of the error with which the run ended or was abandoned, or None."""
         return super().error or self._thread.engine.controller.scheduler.storage_problem(self.run_id)
 
     @property
@@ -356,7 +356,7 @@ class Run(RunRecord):
 
     @property
     def retried_as(self) -> "Run | None":
-        """The newest run that Retry or Regenerate started for the same question; None if there is none."""
+        """The newest run that Retry or Regenerate started for the same question, or None."""
         run_id = read_store(self._client.store, lambda db: load_retry(db, self.message_id))
         if run_id is None:
             return None
@@ -373,20 +373,20 @@ class Run(RunRecord):
         """Approve a request and return at once; the run continues.
 
         Args:
-            request_id: Id of the request; not needed if only one is open.
-            params: A complete set of parameters that replaces the requested ones; the agent is informed.
+            request_id: Id of the request; not needed if only one request is open.
+            params: A complete set of parameters that replaces the requested parameters; the agent is informed.
             note: A message to the agent that accompanies the result.
-            scope: `run` or `conversation` to approve all later calls of this tool there too. A request to read pages is
-                approved for their hosts in this run; with `conversation` or `always` there or in all runs.
+            scope: `run` or `conversation` to approve all later calls of this tool in the run or conversation. A request
+                to read pages is approved for the hosts of the pages in this run, in the `conversation`, or `always`.
 
         Errors: `UsageError` that lists the open requests if there are several, or for invalid parameters; `NotFound` if
-        none is open, and for a request of another run; `Conflict` if it was decided before; that decision remains
-        valid.
+        no request is open, and for a request of another run; `Conflict` if the request was decided before: the earlier
+        decision remains valid.
         """
         return self._decide(request_id, Decision(approved=True, instruction=note, params=params, scope=scope))
 
     def deny(self, reason: str = "", request_id: str | None = None, *, scope: Scope = "once") -> Self:
-        """Deny a request: its call does not run, and the agent gets the reason. Errors and scope as for `approve`."""
+        """Deny a request: the call does not run, and the agent gets the reason. Errors and scope as for `approve`."""
         return self._decide(request_id, Decision(approved=False, instruction=reason, scope=scope))
 
     def answer(self, answer: str, request_id: str | None = None) -> Self:
@@ -394,7 +394,7 @@ class Run(RunRecord):
 
         Args:
             answer: One of the choices, or any other text.
-            request_id: Id of the request; not needed if only one is open.
+            request_id: Id of the request; not needed if only one request is open.
 
         Errors: as for `approve`; `UsageError` for an empty answer.
         """
@@ -403,7 +403,7 @@ class Run(RunRecord):
         return self.instruct(answer.strip(), request_id)
 
     def instruct(self, instruction: str, request_id: str | None = None) -> Self:
-        """Answer a request with an instruction: its call does not run, and the agent follows the instruction."""
+        """Answer a request with an instruction: the call does not run, and the agent follows the instruction."""
         return self._decide(request_id, Decision(approved=False, instruction=instruction, replaces_call=True))
 
     def _decide(self, request_id: str | None, decision: Decision) -> Self:
@@ -419,14 +419,14 @@ class Run(RunRecord):
         return self
 
     def cancel(self) -> Self:
-        """Cancel the run; its artifacts remain. `Conflict` if it has ended."""
+        """Cancel the run; the artifacts remain. `Conflict` if the run has ended."""
         self._thread.call(self._thread.engine.controller.cancel(self.run_id))
         return self
 
     def resume(self) -> Self:
         """Resume a run whose process ended, or whose requests were decided elsewhere.
 
-        Errors: `Conflict` if it is running, has ended or waits for a decision.
+        Errors: `Conflict` if the run is running, has ended or waits for a decision.
         """
         self._thread.call(self._client.resume())
         return self
@@ -434,7 +434,7 @@ class Run(RunRecord):
     def wait(self, timeout_s: float | None = None) -> Self:
         """Wait until the run ends, or needs a decision that no page shows; interrupting the cell ends the wait.
 
-        In a notebook, `await run` shows such a decision and waits for it.
+        In a notebook, `await run` shows the request for a decision and waits for the decision.
 
         Args:
             timeout_s: Seconds before `TimeoutError` ends the wait; the run continues.
@@ -448,10 +448,10 @@ class Run(RunRecord):
             raise self._closed() from None
         except TimeoutError:
             settled.cancel()
-            raise TimeoutError(f"The run {self.run_id} is {self.status} after {timeout_s} s; it continues.") from None
+            raise TimeoutError(f"The run {self.run_id} is {self.status} after {timeout_s} s and continues.") from None
         except KeyboardInterrupt:
             settled.cancel()
-            raise KeyboardInterrupt(STILL_RUNNING) from None  # without the frames of the thread that waited
+            raise KeyboardInterrupt(STILL_RUNNING) from None  # without the stack of the thread that waited
         self._finish_wait()
         return self
 
@@ -505,9 +505,9 @@ class Run(RunRecord):
         return any([await display.answers_ping() for display in self._displays])
 
     def _finish_wait(self) -> None:
-        """Record that the run has settled, and update its displays by messages of the awaiting cell.
+        """Record that the run has ended or waits, and update the displays by messages of the awaiting cell.
 
-        A front end stores a message with the cell that sends it, so the saved notebook has the end of the run.
+        A front end stores a message with the cell that sends the message, so the saved notebook has the end of the run.
         """
         from artifactflow_nb.widgets.run.saved import saved_run
 
@@ -518,7 +518,7 @@ class Run(RunRecord):
                 display.repeat(output, is_last=is_last)
 
     def _closed(self) -> RunError:
-        return RunError(f"The workbench was closed; the run {self.run_id} can be resumed by another one.")
+        return RunError(f"The workbench was closed; another workbench can resume the run {self.run_id}.")
 
     async def _settled(self) -> None:
         """Return when the run has ended, or waits and no person is present; called on the engine's loop."""
@@ -528,7 +528,7 @@ class Run(RunRecord):
             stored = await engine.runs.get(self.run_id)
             status = effective_status(engine.folder, stored.status, stored.owner, stored.start_lock)
             if stored.status == WAITING and status == ABANDONED and not is_recheck:
-                is_recheck = True  # another engine may be resuming it at this moment
+                is_recheck = True  # another engine may be resuming the run at this moment
             elif status == WAITING:
                 is_present = self._display.interactive
                 if not (await self._is_on_page() if is_present is None else is_present):
@@ -546,16 +546,16 @@ class Run(RunRecord):
         tool_result: str | None = None,
         decision: Decision | bool | None = None,
     ) -> "Run":
-        """Repeat the run with a change from one step on, on a branch of its own; the earlier steps cost nothing.
+        """Repeat the run with a change from one step on, on a new branch; the earlier steps cost nothing.
 
         Args:
-            step: Number of the first step that is executed again; `run.steps` lists them.
-            prompt: Another prompt for the agent of that step, starting with that turn of its job.
-            model: Name of the model from that step on; agents with a model of their own keep it.
-            tool_result: Result of the tool of that step, which then does not run.
-            decision: Another decision for that step: True, False or a `Decision`.
+            step: Number of the first step that is executed again; `run.steps` lists the numbers.
+            prompt: Another prompt for the agent of the step, starting with the turn of the step.
+            model: Name of the model from the step on, for agents without a model of their own.
+            tool_result: Result for the tool call of the step; the tool does not run.
+            decision: Another decision for the step: True, False or a `Decision`.
 
-        Errors: `UsageError` for an unknown step, with the known ones, and for a change that does not fit the step.
+        Errors: `UsageError` with the known steps for an unknown step, and for a change that does not fit the step.
         """
         change = change_of(self.rows(), step, prompt=prompt, model=model, tool_result=tool_result, decision=decision)
         return start_run(self._thread, self._display, lambda: self._thread.engine.controller.fork(change))
@@ -587,19 +587,19 @@ class Run(RunRecord):
         return write_sealed(absolute_path(path), self._client.read(parts), replace=replace)
 
     def verify(self) -> VerificationReport:
-        """Execute the run again with its recorded model replies, results and decisions, and compare.
+        """Execute the run again with the recorded model replies, results and decisions, and compare.
 
-        The tools, agents and prompts are those of this workbench, so a changed prompt is reported with its difference.
+        Tools, agents and prompts are taken from this workbench, so a changed prompt is reported with the difference.
         Nothing is stored, no model is called and no network is used.
 
-        Errors: `Conflict` if the run, or an earlier one on its branch, is unfinished.
+        Errors: `Conflict` if the run, or an earlier run on the branch, is unfinished.
         """
         return self._thread.engine.verify(self._client.read(lambda db: load_branch_rows(db, self.run_id)))
 
     def to_notebook(
         self, path: str | os.PathLike[str], *, sealed: str | os.PathLike[str] | None = None, replace: bool = False
     ) -> Path:
-        """Write a report as a notebook, and the sealed run from which its cells compute frames and plots.
+        """Write a report as a notebook, and the sealed run from which the cells compute frames and plots.
 
         Args:
             path: The notebook, such as `report.ipynb`; the sealed run is written next to it as `report.afrun`.
@@ -622,7 +622,7 @@ class Run(RunRecord):
 
     @cached_property
     def panel(self) -> "Panel":
-        """The run as a live panel, also after its end: to copy the answer, to ask again, to edit the question."""
+        """The run as a live panel, even after its end: to copy the answer, to ask again, to edit the question."""
         from artifactflow_nb.widgets.chat.view import ChatView
 
         return self._display.panel(
@@ -637,7 +637,7 @@ class Run(RunRecord):
         from artifactflow_nb.widgets.run.view import RunView
 
         if self._has_waited and any(display.is_in_current_cell for display in self._live_displays):
-            return  # `_finish_wait` has updated its display in this cell
+            return  # `_finish_wait` has updated the display in this cell
         if self._display.is_live:
             self._display.offer_actions()
             events = self.events
@@ -653,7 +653,7 @@ class Run(RunRecord):
                 show_saved(saved_running(self.question))
 
     def _display_(self) -> object:
-        return self.panel  # what marimo displays
+        return self.panel  # marimo displays the returned value
 
     def _repr_html_(self) -> str:
         """Return the saved view, for programs that ask for HTML."""

@@ -1,4 +1,4 @@
-"""The handle of a sealed run, which is displayed and queried without the store that it comes from.
+"""The handle of a sealed run, which can be displayed and queried without its original store.
 
 ::
 
@@ -6,7 +6,7 @@
         run.response
         run.llm_calls_df()
 
-Its rows are loaded into a store in a temporary folder, which is removed with the handle. Nothing in the file is
+The rows are loaded into a store in a temporary folder, which is removed with the handle. Nothing in the file is
 executed.
 """
 
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def open_run(path: str | os.PathLike[str]) -> "SealedRun":
-    """Open a file that `run.seal(path)` wrote, to read it.
+    """Open a file that `run.seal(path)` wrote, for reading.
 
     Errors: `CassetteError` for a file that is damaged, was changed, comes from another release or is not a sealed run;
         the message has the path, the part of the file and what to do.
@@ -68,8 +68,8 @@ class SealedRun(SealedRunAccessors, Frames, CardMixin, RunRecord):
 
     Attributes:
         path: The file.
-        file_manifest: The manifest of the file: packages, the run, a hash of each part and one of everything.
-        sources: The documents that the run and the earlier runs of its branch read, as the agents got them.
+        file_manifest: The manifest of the file: packages, the run, a hash of each part and a hash of the whole.
+        sources: The documents that the run and the earlier runs of its branch read, with the texts that agents got.
     """
 
     def __init__(self, path: Path, parts: SealedParts, manifest: Mapping[str, Any]) -> None:
@@ -78,7 +78,7 @@ class SealedRun(SealedRunAccessors, Frames, CardMixin, RunRecord):
         store = folder / STORE_FILE
         try:
             with closing(connect(store)) as db:
-                db.execute("PRAGMA synchronous = OFF")  # the store lives no longer than this handle
+                db.execute("PRAGMA synchronous = OFF")  # the store is deleted with this handle
                 write_store(db, parts)
                 stored = load_run(db, parts.rows.run_id)
         except sqlite3.Error as error:
@@ -110,7 +110,7 @@ class SealedRun(SealedRunAccessors, Frames, CardMixin, RunRecord):
 
     @property
     def artifacts(self) -> Artifacts:
-        """The current version of each artifact on the run's branch, by id; they are read-only."""
+        """The current version of each artifact on the run's branch, by id, read-only."""
         branch = _SealedBranch(None, self.conversation_id, self.message_id, read_run=self._read)
         return Artifacts(branch, self._problem)
 
@@ -133,11 +133,11 @@ class SealedRun(SealedRunAccessors, Frames, CardMixin, RunRecord):
         """Execute the run again with recorded model, results and decisions, and compare; needs no network and no key.
 
         Args:
-            tools: Your own tools that the run used, so that their descriptions are compared; they are not called.
+            tools: Your own tools that the run used; descriptions are compared, and tools are not called.
             agents: Your own agents that the run used.
             flows: Your own flows, as for `Workbench`.
             plugins: Your own plugins, as for `Workbench`.
-            prompts: The folder with your own prompts; without it, the report lists them as changed.
+            prompts: The folder with your own prompts; without the folder, the report lists your prompts as changed.
 
         Errors: `UsageError` if an agent or a flow is missing.
         """
@@ -222,7 +222,7 @@ class _SealedBranch(Branch):
 
 @dataclass(frozen=True, slots=True)
 class SavedRunView:
-    """The saved view of a run; it needs no kernel.
+    """The saved view of a run, which needs no kernel.
 
     Attributes:
         bundle: The output: `text/plain`, `text/html`.

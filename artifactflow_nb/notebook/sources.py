@@ -1,4 +1,4 @@
-"""`wb.sources`: the documents of the person, to index, search and embed them, and to refresh a report about them."""
+"""`wb.sources`: index, search and embed the documents of the person, and refresh a report about the documents."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,11 +34,11 @@ BudgetLike = Budget | Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RefreshedRun(CardMixin):
-    """The sources of a run compared with their current texts.
+    """The comparison of a run's sources with the current texts.
 
     Attributes:
         run: The run.
-        changes: The sources that have changed, each with the statements of the report that cite it.
+        changes: The sources that have changed, each with the statements of the report that cite the source.
         n_unchanged: Number of sources that have not changed.
         unchecked: The sources that could not be compared.
         follow_up: The run that writes a new version of the report; None if no source has changed.
@@ -52,7 +52,7 @@ class RefreshedRun(CardMixin):
 
     @property
     def summary(self) -> str:
-        """The number of changed and unchanged sources and of statements to check, as a sentence."""
+        """The numbers of changed sources, of unchanged sources and of statements to check, as a sentence."""
         unchecked = f", {len(self.unchecked)} could not be checked" if self.unchecked else ""
         if not self.changes:
             if not self.n_unchanged and not self.unchecked:
@@ -74,14 +74,14 @@ class RefreshedRun(CardMixin):
         statements = [
             (change.kind, change.title, statement, Code(change.address))
             for change in self.changes
-            for statement in change.statements or ("(the report cites it nowhere)",)
+            for statement in change.statements or ("(the report does not cite this source)",)
         ]
-        columns = ("is", "source", "statement that rests on it", "address")
+        columns = ("is", "source", "statement that cites the source", "address")
         folds = [Details("Changes", CardTable.from_rows(columns, statements), is_open=True)] if statements else []
         if self.unchecked:
             lines = [(Code(source.address), source.reason) for source in self.unchecked]
             folds.append(Details("Not checked", CardTable.from_rows(("address", "reason"), lines)))
-        note = "The follow-up run is the attribute follow_up; display it to watch it." if self.follow_up else ""
+        note = "Display the attribute follow_up to watch the follow-up run." if self.follow_up else ""
         return Card("Refreshed run", self.summary, rows, folds, note)
 
 
@@ -97,18 +97,18 @@ class Sources:
         return f"{type(self).__name__}({self._thread.engine.search_scope()!r})"
 
     def add(self, path: str | Path) -> IndexingResult:
-        """Index a folder or a file and select it: runs of this workbench then search its selected sources only.
+        """Index and select a folder or a file: runs of this workbench then search only selected folders and files.
 
         Without a selection, runs search all folders of the store or, if there are none, the language reference.
 
-        Documents are read (md, rst, txt, html, pdf, docx, py, ipynb) and bibliographies (bib, ris, Zotero's database; a
-        `.json` file by itself as CSL-JSON), whose works `works_df` lists.
+        Documents (md, rst, txt, html, pdf, docx, py, ipynb) and bibliographies (bib, ris, Zotero's database, a single
+        `.json` file as CSL-JSON) are read; `works_df` lists the works of bibliographies.
 
         For an indexed folder only new and changed files are read, and the sources of missing files are removed. If a
         person may be looking, a line shows the progress. If the cell is interrupted, the indexed files remain and the
-        next call continues with the others.
+        next call continues with the other files.
 
-        Errors: `UsageError` with the path if it is missing or contains no readable file.
+        Errors: `UsageError` for a path that is missing or contains no readable file.
         """
         from artifactflow_nb.widgets.progress import IndexingLine
 
@@ -129,8 +129,8 @@ class Sources:
     def search_df(self, query: str, *, limit: int = 20) -> SearchFrame:
         """Search the sources as an agent would, and show the scores; an agent sees the first 5 rows.
 
-        Columns: `rank`, `title`, `snippet` (as an agent sees it), `score` (of the full-text index, bm25; higher is
-        better), `similarity` (of vectors, if they are used; `rank` then combines both), `address`. Scores are
+        Columns: `rank`, `title`, `snippet` (the text for an agent), `score` (of the full-text index, bm25; higher is
+        better), `similarity` (of vectors, if vectors are used; `rank` then combines both), `address`. Scores are
         comparable within one search only.
 
         Errors: `UsageError` for an empty query or an invalid limit.
@@ -145,13 +145,13 @@ class Sources:
     def embed(self, *, dry_run: bool = False) -> EmbeddingForecast:
         """Embed the passages of the sources that have no vector yet, with the setting `embedding_model`.
 
-        The number of passages, their tokens and the cost are displayed before the first request. After an interruption,
-        the next call continues. Searches use the vectors only after `check` has shown that they help.
+        The number of passages, the tokens and the cost are displayed before the first request. After an interruption,
+        the next call continues. Searches use the vectors only after `check` has shown that vectors help.
 
         Returns:
-            The number of passages that had no vector, with their estimated tokens and cost.
+            The number of passages that had no vector, with the estimated tokens and cost.
 
-        Errors: `UsageError` without an embedding model, and for vectors of another length than the stored ones;
+        Errors: `UsageError` without an embedding model, and for vectors of another length than the stored vectors;
         `ModelError` if the endpoint fails. Finished batches remain stored.
         """
         from artifactflow_nb.widgets.progress import IndexingLine
@@ -170,16 +170,16 @@ class Sources:
         return forecast
 
     def choose_ranking(self, *, queries: int = 100) -> CheckFrame:
-        """Measure on the person's own sources whether vectors improve searches, and use vectors from now on if they do.
+        """Measure on the person's own sources whether vectors improve searches; if so, searches use vectors from now on.
 
-        Each query has a few words of a known passage, without the rarest one. Vectors help if more of these passages
+        Each query has a few words of a known passage, without the rarest word. Vectors help if more of the passages
         are among the first 5 results, and no fewer are the first result. The choice applies until the next call.
 
         Args:
-            queries: Number of queries; all are embedded in a few requests.
+            queries: Number of queries; all queries are embedded in a few requests.
 
         Returns:
-            A row for `words` and one for `words and vectors`: `hit_at_1`, `hit_at_5`, `hit_at_10`, `queries`, and
+            A row for `words` and a row for `words and vectors`: `hit_at_1`, `hit_at_5`, `hit_at_10`, `queries`, and
             `is_used`, which marks the ranking that searches use.
 
         Errors: `UsageError` without an embedding model or vectors; `ModelError` if the endpoint fails.
@@ -191,26 +191,26 @@ class Sources:
     def refresh(
         self, run: Run | str, *, web: bool = True, budget: BudgetLike = None, model: str | None = None
     ) -> RefreshedRun:
-        """Compare the sources of a run with their current texts, and bring its report up to date if they have changed.
+        """Compare the sources of a run with the current texts, and update the report if sources have changed.
 
-        In that case a follow-up run on the branch asks the question again with the changes, and writes a new version of
-        the report. Approvals, budgets and recordings apply to it as to other runs. If nothing has changed, no model is
-        called.
+        After a change, a follow-up run on the branch asks the question again with the changes, and writes a new version
+        of the report. Approvals, budgets and recordings apply to the follow-up run as to other runs. If nothing has
+        changed, no model is called.
 
         Args:
-            run: A run that has ended, or its id.
+            run: A run that has ended, or the id of the run.
             web: Whether to fetch the pages again that the run read; never done in a replay.
             budget: The limits of the follow-up run; None for the configured budget.
-            model: The name of its model; None for the configured model.
+            model: The name of the model of the follow-up run; None for the configured model.
 
         Returns:
-            The changed sources with the statements that cite them, and the follow-up run, which may still be running.
+            The changed sources with the statements that cite the sources, and the follow-up run, which may still run.
 
-        Errors: `NotFound` for an unknown run; `Conflict` for one that has not ended.
+        Errors: `NotFound` for an unknown run; `Conflict` for a run that has not ended.
         """
         handle = run if isinstance(run, Run) else self._open_run(run)
         if handle.status not in ENDED:
-            raise Conflict(f"The run {handle.run_id} is {handle.status}. Refresh it when it has ended.")
+            raise Conflict(f"The run {handle.run_id} is {handle.status}. Refresh the sources when the run has ended.")
         engine = self._thread.engine
         written = {
             name: artifact.content

@@ -1,4 +1,4 @@
-"""`wb.store`: the store of a workbench, to back it up, prune it and import runs into it."""
+"""`wb.store`: back up and prune the store of a workbench, and import runs into the store."""
 
 import os
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class WorkbenchStore:
     def backup(self, path: str | os.PathLike[str]) -> Path:
         """Copy the current state of the store to a new file, while runs continue.
 
-        To open the copy with `Workbench(data_dir=folder)`, name it `store.db` in a folder of its own. Unfinished runs
+        To open the copy with `Workbench(data_dir=folder)`, name the copy `store.db` in an empty folder. Unfinished runs
         are abandoned in the copy.
 
         Errors: `UsageError` if the file exists or cannot be written.
@@ -52,7 +52,7 @@ class WorkbenchStore:
         return target
 
     def import_run(self, path: str | os.PathLike[str]) -> Run:
-        """Import a sealed run, with the earlier runs of its branch, and return its handle.
+        """Import a sealed run, with the earlier runs of its branch, and return the handle of the run.
 
         Errors: `CassetteError` for a file that cannot be used; `Conflict` if the store has another run with the same
             id. Nothing is imported then.
@@ -76,18 +76,18 @@ class WorkbenchStore:
         Args:
             before: Delete conversations without a question since this time: a datetime (naive means UTC), an ISO
                 string, or a timedelta before now.
-            keep: Number of the newest conversations that are never deleted.
+            keep: Number of newest conversations that are never deleted.
             seal_to: A folder into which the ended runs are sealed first, each as `<run_id>.afrun`.
             dry_run: Delete nothing.
 
         Returns:
             One row per conversation that was deleted or, with `dry_run`, would be.
 
-        Errors: `UsageError` if both `before` and `keep` are missing or one is invalid; `CassetteError` if a run cannot
-        be sealed; its conversation and all older ones are not deleted.
+        Errors: `UsageError` if both `before` and `keep` are missing or an argument is invalid; `CassetteError` if a run
+        cannot be sealed: the conversation of the run and all older conversations are not deleted.
         """
         if before is None and keep is None:
-            raise UsageError("Pass before=, a time, or keep=, a number of conversations; nothing was deleted.")
+            raise UsageError("Pass before= with a time or keep= with a number of conversations; nothing was deleted.")
         n_newest = 0 if keep is None else validate_row_count("keep", keep)
         until = None if before is None else parse_time("before", before)
         old = read_store(self.path, lambda db: list(old_conversations(db, until, n_newest)))
@@ -108,15 +108,15 @@ class WorkbenchStore:
         return pruned_frame(old, n_bytes, n_sealed)
 
     def storage_df(self) -> StorageFrame:
-        """The size of the store on disk: one row per conversation and kind of content, the largest first.
+        """Return the size of the store on disk: one row per conversation and kind of content, the largest size first.
 
         Columns: `conversation_id`, `title`, `kind`, `n_rows`, `n_bytes`. Rows without a conversation are texts that
         several conversations share, sources, indexes and unused pages of the file, checkpoints and the write-ahead log.
-        Reads the whole store.
+        The method reads the whole store.
         """
         return load_storage(self.path)
 
     def withdraw(self, host: str) -> int:
-        """Withdraw the decisions `always` on a host, so that its pages need an approval again; return their number."""
+        """Withdraw the decisions `always` on a host, so that pages of the host need an approval; return how many."""
         check_text("host", host)
         return self._thread.call(self._thread.engine.approvals.withdraw(host.strip().lower()))

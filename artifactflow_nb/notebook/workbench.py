@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 
 def _note_retry(run: object, method: str) -> None:
-    """Say in a line that the question of a run was asked again, with the call for the newer run."""
+    """Print that the question of a run was asked again, with the call for the newer run."""
     if isinstance(run, Run) and (retry := run.retried_as) is not None:
         note = f"This is {run.run_id}, which was retried: {method}(run.retried_as) is about {retry.run_id}."
         print(wrap_words(note), file=sys.stderr)  # noqa: T201 - a line for the person
@@ -92,19 +92,19 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
             verdict per tool, a function that returns the verdict on a request, an object with such a method `decide`,
             or `af.Reviewer(model=...)`, a model that decides.
         interactive: Whether a person can decide: True, False, or None to ask the page.
-        data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory. A
-            replay uses a temporary folder unless this is set.
+        data_dir: The folder of the store; None for `AF_DATA_DIR`, by default `.artifactflow` in the working directory.
+            A replay without data_dir uses a temporary folder.
         prompts: A folder with your own prompt files.
         agent_models: Models of single agents, by agent name: a name at the endpoint, or a model object such as
             `af.OpenAIModel` for another endpoint.
         record: A cassette into which every run is recorded; see `mode`.
         replay: A cassette from which every run is played, without a network or a key; see `mode`.
-        mode: `auto` to play the runs that the cassette has and to record the others, or another mode of `af.Settings`.
+        mode: `auto` to play the runs of the cassette and to record all other runs, or another mode of `af.Settings`.
         middleware: Objects that are called for every model call and tool call, such as `af.DebugMiddleware()`; see
             `af.extend.Middleware`.
-        plugins: Plugins of your own, a `Plugin` each, or the name of one that an installed package brings.
-        flows: Flows of your own, a `FlowSpec` each; compiled LangGraph graphs are passed to `register_flow`.
-        search: The search engine of `web_search`, or several, queried in parallel: a name of `af.Settings`, or
+        plugins: Your own plugins, as `Plugin` values, or the names of plugins in installed packages.
+        flows: Your own flows, as `FlowSpec` values; compiled LangGraph graphs are passed to `register_flow`.
+        search: The search engine of `web_search`, or several engines, queried in parallel: a name of `af.Settings`, or
             an object with a coroutine `search(query, limit)` that returns `SearchHit`s; None for `AF_SEARCH`.
         settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `graph_config`,
             `mcp` for the tools of MCP servers, and others.
@@ -174,7 +174,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         self.created_at = datetime.now(UTC)
         check_not_forked(configured.data_dir)
         with ExitStack() as on_error:
-            with DeferredInterrupts():  # an interrupt is raised when everything is made that must be closed
+            with DeferredInterrupts():  # an interrupt is raised when all objects exist that must be closed
                 self._thread = RecordingThread(
                     lambda: make_engine(
                         configured,
@@ -203,12 +203,12 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
             if file_system := network_file_system(self.data_dir):
                 text = (
                     f"data_dir is {str(self.data_dir)!r}, on a network file system ({file_system}): each step of a run "
-                    "waits for the server, and only one host at a time can use it. A data_dir on a local disk is "
-                    "faster and safe from lost locks; set it by Workbench(data_dir=...) or AF_DATA_DIR."
+                    "waits for the server, and only one host at a time can use the store. A local disk is faster and "
+                    "safe from lost locks: pass Workbench(data_dir=...) or set AF_DATA_DIR."
                 )
                 warnings.warn(
-                    f"\n{wrap_words(text)}",  # Python writes its own words before the message
-                    stacklevel=1,  # one location, so that Python shows it once
+                    f"\n{wrap_words(text)}",  # Python writes words of its own before the message
+                    stacklevel=1,  # one location, so that Python shows the warning once
                 )
             on_error.pop_all()
 
@@ -216,14 +216,14 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
 
         def __getattr__(self, name: str) -> Any:
             if name not in RENAMED:
-                return super().__getattr__(name)  # raises an error that suggests a name
+                return super().__getattr__(name)  # the raised error suggests a name
             new_name, member = RENAMED[name]
             warnings.warn(f"wb.{name} is called {new_name} now.", DeprecationWarning, stacklevel=2)
             return member(self)
 
     @property
     def is_open(self) -> bool:
-        """True until `close` is called."""
+        """Whether `close` was not called yet."""
         return self._thread.is_open
 
     @property
@@ -255,7 +255,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
     def __reduce__(self) -> NoReturn:
         """Refuse copies and pickles."""
         raise UsageError(
-            "A Workbench cannot be copied or pickled. Keep its data_dir, and make a Workbench where you need it: "
+            "A Workbench cannot be copied or pickled. Keep the data_dir, and make a Workbench where you need it: "
             f"af.Workbench(data_dir={str(self.settings.data_dir)!r})."
         )
 
@@ -272,7 +272,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         self.home()._ipython_display_()
 
     def _display_(self) -> object:
-        return self.home()  # what marimo displays
+        return self.home()  # marimo displays the returned value
 
     # --- questions and runs ------------------------------------------------------------------------------------------
 
@@ -293,14 +293,14 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
 
         Args:
             question: The question.
-            conversation_id: The conversation to continue, one of its runs, or its id; None starts a new one.
+            conversation_id: The conversation to continue, a run of the conversation, or an id; None for a new one.
             parent_message_id: The message to continue from, by default the last of the branch; None for a new root.
-            flow: The name of a flow, or a graph of your own, `af.adapt(graph)`, which is registered under its name as
-                by `register_flow`; None for `research`.
+            flow: The name of a flow, or your own graph as `af.adapt(graph)`, which is registered as by
+                `register_flow`; None for `research`.
             budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured budget.
-            model: The name of the model for this run; agents with a model of their own keep it.
-            depth: `quick`, `standard` or `deep`; `forecast` estimates its time and cost.
-            clarify: Whether the lead asks you first, `auto`, `never` or `always`; None for that of `Settings`.
+            model: The name of the model for this run, for agents without a model of their own.
+            depth: `quick`, `standard` or `deep`; `forecast` estimates time and cost.
+            clarify: Whether the lead asks you first: `auto`, `never` or `always`; None for the setting `clarify`.
 
         Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
             message, `Conflict` while the branch waits for an earlier answer.
@@ -332,7 +332,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         return read_store(self._store, lambda db: load_forecast(db, flow, depth))
 
     def run(self, run_id: str) -> Run:
-        """Return the handle of a stored run, even of an earlier kernel; the beginning of its id is enough.
+        """Return the handle of a stored run, even of an earlier kernel; the beginning of the run's id is enough.
 
         Errors: `NotFound` for an unknown id, or for the beginning of several ids.
         """
@@ -347,22 +347,22 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         return Run(self._thread, stored, self._display)
 
     def runs(self, limit: int = 20, *, unfinished: bool = False) -> RunList:
-        """List the newest runs, including those of earlier kernels, the newest first.
+        """List the newest runs, including runs of earlier kernels, the newest run first.
 
         Args:
             limit: Maximum number of runs.
-            unfinished: List the runs that are running, waiting or abandoned instead, all of them, the oldest first;
-                subruns continue with their parent run and are not listed.
+            unfinished: List all runs that are running, waiting or abandoned instead, the oldest run first; subruns
+                continue with the parent run and are not listed.
         """
         stored = read_store(self._store, load_unfinished if unfinished else lambda db: load_newest(db, limit))
         nothing = "No run is running or waiting." if unfinished else 'No runs yet. Ask with wb.ask("...").'
         return RunList(map(self._handle, stored), nothing)
 
     def repro(self, *, all: bool = False) -> ReproducibilityReport:  # noqa: A002 - the word for it at the prompt
-        """Report which runs are recorded, replayed, live or changed, and what makes the notebook reproducible.
+        """Report which runs are recorded, replayed, live or changed, and how to make the notebook reproducible.
 
         Args:
-            all: Report on all runs of the store, not only on those that this workbench started.
+            all: Report on all runs of the store, including runs that this workbench did not start.
         """
         engine = self._thread.engine
         controller = engine.controller
@@ -376,7 +376,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
     # --- approvals ---------------------------------------------------------------------------------------------------
 
     def pending(self) -> RequestList:
-        """List the open requests, the oldest first, even of earlier kernels; a page shows them with buttons."""
+        """List the open requests, even of earlier kernels, the oldest request first; a page shows buttons."""
         from artifactflow_nb.widgets.pending import PendingView
 
         return RequestList(read_store(self._store, load_open_requests), self.panel(PendingView))
@@ -384,7 +384,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
     # --- conversations and branches ----------------------------------------------------------------------------------
 
     def conversations(self, search: str | None = None, *, limit: int = 50, offset: int = 0) -> "ConversationList":
-        """List the conversations, those with the latest questions first; each can be exported.
+        """List the conversations, the conversation with the latest question first; each can be exported.
 
         Args:
             search: Words that must all be in the title or in a message; None for all conversations.
@@ -395,19 +395,19 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
 
         check_text("search", search or "")
         manager = self._thread.engine.conversations
-        found = self._thread.call(
+        stored = self._thread.call(
             manager.search(search, limit, offset) if search else manager.list_conversations(limit, offset)
         )
         handles = (
-            ConversationHandle.from_conversation(self._thread, self._display, conversation) for conversation in found
+            ConversationHandle.from_conversation(self._thread, self._display, conversation) for conversation in stored
         )
         return ConversationList(handles, self._thread.language, search)
 
     def conversation(self, of: ConversationLike | None = None) -> ConversationHandle:
-        """Return a conversation, to export one of its branches: `wb.conversation(run).to_html("talk.html")`.
+        """Return a conversation, to export a branch: `wb.conversation(run).to_html("talk.html")`.
 
         Args:
-            of: As for `artifacts`; a run or a message selects the branch that ends with it.
+            of: As for `artifacts`; a run or a message selects the branch that ends with the run or message.
 
         Errors: `NotFound` for an unknown id, or if there is no conversation yet.
         """
@@ -419,7 +419,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         """Return the artifacts of a branch by id, to read, edit, compare and export.
 
         Args:
-            of: A run, a conversation, or the id of a run, a message or a conversation. For a conversation it is the
+            of: A run, a conversation, or the id of a run, a message or a conversation. A conversation selects its
                 active branch; None selects the conversation with the latest question.
 
         Errors: `NotFound` for an unknown id, or if there is no conversation yet.
@@ -438,7 +438,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
     # --- panels ------------------------------------------------------------------------------------------------------
 
     def home(self) -> "Panel":
-        """Show what waits and what runs, the conversations and the usage of today, as a cell with `wb` does."""
+        """Show waiting requests, running runs, conversations and the usage of today, as a cell with `wb` does."""
         return self._display.home()
 
     def chat(
@@ -452,7 +452,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         """Show a conversation to read and to continue: questions, steps, approvals, answers, branches.
 
         Args:
-            conversation: The conversation, its id, or one of its runs or messages; None for a new conversation.
+            conversation: The conversation, a run or a message of it, or an id; None for a new conversation.
             flow: The flow of questions that are asked in the panel, as for `ask`.
             budget: The limits of each run; None for the configured budget.
             model: The name of the model; None for the configured model.
@@ -472,10 +472,10 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         )
 
     def tree(self, conversation: ConversationLike | None = None) -> "Panel":
-        """Show the list of conversations and the tree of one: its branches can be read, compared and continued.
+        """Show the list of conversations and the tree of a conversation, to read, compare and continue branches.
 
         Args:
-            conversation: The conversation to show first, as for `chat`; None for the one with the latest question.
+            conversation: The conversation to show first, as for `chat`; None for the latest question's conversation.
 
         Errors: `NotFound` for an unknown conversation.
         """
@@ -488,7 +488,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         """Show the artifacts of a branch with their versions, to read, edit, compare and download.
 
         Args:
-            of: As for `artifacts`; for a conversation the panel follows the active branch.
+            of: As for `artifacts`; for a conversation, the panel follows the active branch.
 
         Errors: `NotFound` for an unknown id.
         """
@@ -504,7 +504,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         Args:
             run: The run or its id; None for the newest run.
 
-        Errors: `NotFound` for an unknown run, or if there is none yet.
+        Errors: `NotFound` for an unknown run, or if there is no run yet.
         """
         from artifactflow_nb.widgets.timeline import TimelineView
 
@@ -520,12 +520,12 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         )
 
     def metrics(self, of: references.MetricsSubject = None) -> "Panel":
-        """Show tokens, cached share, times, cost and failures of model calls, by agent, model, flow, day and others.
+        """Show tokens, cached share, times, cost and failures of model calls, by agent, model, flow, day and more.
 
-        A button adds a cell with the call of `metrics_df` that gives the displayed table.
+        A button adds a cell with the call of `metrics_df` that returns the displayed table.
 
         Args:
-            of: A run, an object of a conversation such as a project, or a list of runs or their ids; None for all.
+            of: A run, an object of a conversation such as a project, or a list of runs or run ids; None for all runs.
 
         Errors: `NotFound` for an unknown id.
         """
@@ -546,7 +546,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         """Show a view of your own, such as a `PolledView`; CONTRIBUTING.md has an example.
 
         Args:
-            create_view: Creates the view, such as its class; called with the engine for each display.
+            create_view: Creates the view, such as the class of the view; called with the engine for each display.
         """
         return self._display.panel(lambda _is_live: create_view(self._thread.engine))
 
@@ -556,7 +556,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         """List the models that the endpoint offers, for `model=`, `AF_MODEL` and `agent_models`.
 
         Args:
-            ask_endpoint: False to list the models that are configured, have a price or were used before instead.
+            ask_endpoint: False to list instead the models that are configured, have a price or were used before.
         """
         engine = self._thread.engine
         return self._thread.call(engine.list_models()) if ask_endpoint else read_store(self._store, engine.known_models)
@@ -576,7 +576,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
 
         Args:
             handler: The function, see `af.tool` for the requirements, or a tool that `af.tool` has made.
-            agent: The agent that may call it; None for the lead.
+            agent: The agent that may call the tool; None for the lead.
             options: As for `af.tool`: `name`, `permission`, `category`, `idempotent`, `timeout_s` and others.
 
         Errors: `UsageError` as for `af.tool`, for the name of a different built-in tool, and for an unknown agent.
@@ -592,12 +592,12 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
     def register_agent(self, agent: AgentLike) -> None:
         """Add an agent for delegations: a configuration, or an object or a class that extends `af.extend.BaseAgent`.
 
-        The prompt of a configuration is its `prompt`, or the file `<name>.md` in the folder passed as `prompts`.
+        The prompt of a configuration is the field `prompt`, or the file `<name>.md` in the folder passed as `prompts`.
         """
         self._thread.engine.register_agent(agent)
 
     def register_flow(self, name: str, flow: OwnFlow) -> str:
-        """Register your own graph, adapted with `af.adapt`, as a flow for `ask`, and return its name.
+        """Register your own graph, adapted with `af.adapt`, as a flow for `ask`; return the name of the flow.
 
         A graph that was registered under the name before is replaced for new runs and for questions that are asked
         again. An unfinished run continues with the graph with which it started; in a new kernel, with the graph that is
@@ -609,7 +609,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         return name
 
     def _flow_name(self, flow: str | OwnFlow | None) -> str:
-        """Return the name of a flow, by default that of questions; a graph is registered first."""
+        """Return the name of a flow, by default the flow of questions; a graph is registered first."""
         if flow is None:
             return DEFAULT_FLOW
         return flow if isinstance(flow, str) else self._thread.engine.flows.add(flow)

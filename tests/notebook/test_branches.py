@@ -101,7 +101,7 @@ def test_conversation_is_identified_by_itself_a_run_a_message_or_its_id(workbenc
     for named in (run, wb.conversations()[0], wb.conversation(run).activate(), run.conversation_id):
         assert wb.ask("More?", conversation_id=named).wait(10).conversation_id == run.conversation_id
     assert wb.conversations()[0].n_messages == 5
-    with pytest.raises(af.errors.UsageError, match="^7 is not a conversation. Pass one, one of its runs"):
+    with pytest.raises(af.errors.UsageError, match="^7 is not a conversation. Pass a conversation, a run"):
         wb.ask("More?", conversation_id=7)
 
 

@@ -182,7 +182,7 @@ def test_newest_of_several_workbenches_is_used_and_named(
     shell.user_ns["other"] = other = af.Workbench(model=ScriptedModel(["Here."]), data_dir=tmp_path / "other")
     shell.user_ns["again"] = other
     run_cell(shell, "%%ask\nWho?")
-    assert "Of 2 workbenches other is used, the newest; --wb names another: wb." in capsys.readouterr().out
+    assert "Of 2 workbenches, the newest is used: other. --wb can name wb." in capsys.readouterr().out
     shell.user_ns["run"].wait(10)
     run_cell(shell, "%%ask --wb wb mine\nWho?")
     shell.user_ns["mine"].wait(10)
@@ -240,7 +240,7 @@ def test_several_open_requests_need_an_id(shell: InteractiveShell, tmp_path: Pat
     )
     run = wb.ask("Write.").wait(10)
     line = cell_error(shell, capsys, "%af approve")
-    assert line.startswith("UsageError: 2 requests match; pass the id of one: req-")
+    assert line.startswith("UsageError: 2 requests match; pass the id of one request: req-")
     assert all(request.id in line for request in run.pending)
 
 

@@ -73,7 +73,7 @@ def test_damaged_cassette_is_refused_with_advice(tmp_path: Path, case: str) -> N
         with pytest.raises(CassetteError, match=problem) as caught:
             user(path)
         assert str(path) in str(caught.value)
-        assert re.search("Restore|Pass a file|Update|Delete it", str(caught.value))
+        assert re.search("Restore|Pass a file|Update|Delete the file", str(caught.value))
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.jsonl"]
 

@@ -431,7 +431,7 @@ def test_another_graph_is_a_miss(tmp_path: Path) -> None:
         wb.ask("Ask.", flow="mine")
     with (
         open_scene(tmp_path, replay=cassette, setup=with_own_agent(tools=[add, fail])) as wb,
-        pytest.raises(CassetteMiss, match=r"not as it was recorded(?s:.*)tools: fail is new"),
+        pytest.raises(CassetteMiss, match=r"has changed since the recording(?s:.*)tools: fail is new"),
     ):
         wb.ask("Ask.", flow="mine")
     with (

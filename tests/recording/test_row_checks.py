@@ -124,7 +124,7 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "a decision of nobody": (lambda rows: with_row(rows, "approvals", decided_by=None), "time or content is missing"),
     "a decision that is another": (lambda rows: with_row(rows, "approvals", decision="edited"), "decision is 'edited'"),
     "events without an end": (
-        lambda rows: replace(rows, tables={**rows.tables, "events": rows["events"][:5]}), "but no event ends it",
+        lambda rows: replace(rows, tables={**rows.tables, "events": rows["events"][:5]}), "but no event ends the run",
     ),
     "an event of no kind": (lambda rows: with_row(rows, "events", event_type="run_code"), "event_type is 'run_code'"),
     "an event of no number": (lambda rows: with_row(rows, "events", seq=0), "seq is 0"),

@@ -234,4 +234,4 @@ def test_run_that_was_not_recorded_is_reported(tmp_path: Path) -> None:
         name: tuple(row for row in entries if row.get("run_id") != subrun) for name, entries in rows.tables.items()
     }
     found = verify(RunRows(rows.run_id, tables), tools=tools)
-    assert any("it was started with the question" in line and "not recorded" in line for line in found.differences)
+    assert any("the run was started with the question" in line and "not recorded" in line for line in found.differences)
