@@ -187,7 +187,7 @@ def test_newest_of_several_workbenches_is_used_and_named(
     run_cell(shell, "%%ask --wb wb mine\nWho?")
     shell.user_ns["mine"].wait(10)
     run_cell(shell, "%af runs")
-    assert "other is used" in capsys.readouterr().out
+    assert "the newest is used: other" in capsys.readouterr().out
     for line in ("%af --wb wb runs", "%af runs --wb wb"):
         assert [run.run_id for run in run_cell(shell, line)] == [shell.user_ns["mine"].run_id]
     assert "is meant" not in capsys.readouterr().out
