@@ -146,7 +146,7 @@ class Sources:
         """Embed the passages of the sources that have no vector yet, with the setting `embedding_model`.
 
         The number of passages, the tokens and the cost are displayed before the first request. After an interruption,
-        the next call continues. Searches use the vectors only after `check` has shown that vectors help.
+        the next call continues. Searches use the vectors only after `choose_ranking` has shown that vectors help.
 
         Returns:
             The number of passages that had no vector, with the estimated tokens and cost.
@@ -170,7 +170,7 @@ class Sources:
         return forecast
 
     def choose_ranking(self, *, queries: int = 100) -> CheckFrame:
-        """Measure on the person's own sources whether vectors improve searches; if so, searches use vectors from now on.
+        """Measure on the person's own sources whether vectors improve searches; if so, searches use vectors afterwards.
 
         Each query has a few words of a known passage, without the rarest word. Vectors help if more of the passages
         are among the first 5 results, and no fewer are the first result. The choice applies until the next call.
