@@ -14,6 +14,7 @@ RENAMED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "check_retrieval": ("wb.sources.choose_ranking", lambda wb: wb.sources.choose_ranking),
     "search_df": ("wb.sources.search_df", lambda wb: wb.sources.search_df),
     "refresh": ("wb.sources.refresh", lambda wb: wb.sources.refresh),
+    "works_df": ("wb.literature.works_df", lambda wb: wb.literature.works_df),
     "backup": ("wb.store.backup", lambda wb: wb.store.backup),
     "prune": ("wb.store.prune", lambda wb: wb.store.prune),
     "storage_df": ("wb.store.storage_df", lambda wb: wb.store.storage_df),

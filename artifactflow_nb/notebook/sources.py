@@ -102,7 +102,7 @@ class Sources:
         Without a selection, runs search all folders of the store or, if there are none, the language reference.
 
         Documents (md, rst, txt, html, pdf, docx, py, ipynb) and bibliographies (bib, ris, Zotero's database, a single
-        `.json` file as CSL-JSON) are read; `works_df` lists the works of bibliographies.
+        `.json` file as CSL-JSON) are read; `wb.literature.works_df` lists the works of bibliographies.
 
         For an indexed folder only new and changed files are read, and the sources of missing files are removed. If a
         person may be looking, a line shows the progress. If the cell is interrupted, the indexed files remain and the

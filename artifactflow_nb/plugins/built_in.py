@@ -9,7 +9,7 @@ from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.plugins.claims.plugin import CLAIMS
 from artifactflow_nb.plugins.graphs import GRAPHS
 from artifactflow_nb.plugins.literature import LITERATURE
-from artifactflow_nb.plugins.literature import references as literature_references
+from artifactflow_nb.plugins.literature.references import Literature
 from artifactflow_nb.plugins.projects import PROJECTS
 from artifactflow_nb.plugins.projects.accessor import ProjectFrames, Projects
 
@@ -41,14 +41,14 @@ class Accessor(Generic[T]):
 class SealedRunAccessors:
     """The accessors of the built-in plugins on a sealed run, a line for each plugin."""
 
-    works_df = literature_references.works_df
+    literature = Accessor(Literature)
     projects = Accessor(ProjectFrames)
 
 
 class WorkbenchAccessors:
     """The accessors of the built-in plugins on a workbench, a line for each plugin."""
 
-    works_df = literature_references.works_df
+    literature = Accessor(Literature)
     projects = Accessor(Projects)
 
 

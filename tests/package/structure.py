@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 CORE_LINES = 63_735
 """The lines of all rooms but the plugins; a commit that removes lines lowers it."""
 
-PLUGIN_LINES = {"plugins": 165, "graphs": 2_450, "literature": 1_398, "projects": 7_380}
+PLUGIN_LINES = {"plugins": 165, "graphs": 2_450, "literature": 1_394, "projects": 7_380}
 
 LATER_PLUGINS = {"claims": 2_850, "data": 1_150}
 """Plugins that came after the goal for the whole package; for evidence (claims and data) 4,000 lines together."""

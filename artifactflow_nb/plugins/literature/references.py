@@ -19,30 +19,26 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = {
-    "title": TEXT,
-    "authors": TEXT,
-    "year": INT,
-    "venue": TEXT,
-    "type": ENUM,
-    "doi": TEXT,
-    "arxiv_id": TEXT,
-    "is_retracted": BOOL,
-    "key": TEXT,
-    "n_sources": INT,
-    "addresses": TEXT,
-    "abstract": TEXT,
-}
+    "title": TEXT, "authors": TEXT, "year": INT, "venue": TEXT, "type": ENUM, "doi": TEXT, "arxiv_id": TEXT,
+    "is_retracted": BOOL, "key": TEXT, "n_sources": INT, "addresses": TEXT, "abstract": TEXT,
+}  # fmt: skip
 
 
-def works_df(self: Frames) -> "pd.DataFrame":
-    """One row per publication: those of the PDF files among the sources, and those that bibliographies list.
+class Literature:
+    """`wb.literature`: the publications among the sources of a workbench, or of a sealed run."""
 
-    A publication that several sources describe is one row. Columns: `title`, `authors` (separated by `; `), `year`,
-    `venue`, `type` (of CSL), `doi`, `arxiv_id`, `is_retracted`, `key` (of the bibliography), `n_sources`, `addresses`
-    (of the sources, separated by spaces) and `abstract`. Unknown values are NA.
-    """
-    works = read_store(self._store, all_works)
-    return frame_from_rows("works", _COLUMNS, [_row(addresses, work) for addresses, work in works])
+    def __init__(self, frames: Frames) -> None:
+        self._store = frames._store  # noqa: SLF001 - an accessor is a part of its workbench
+
+    def works_df(self) -> "pd.DataFrame":
+        """One row per publication: those of the PDF files among the sources, and those that bibliographies list.
+
+        A publication that several sources describe is one row. Columns: `title`, `authors` (separated by `; `), `year`,
+        `venue`, `type` (of CSL), `doi`, `arxiv_id`, `is_retracted`, `key` (of the bibliography), `n_sources`,
+        `addresses` (of the sources, separated by spaces) and `abstract`. Unknown values are NA.
+        """
+        works = read_store(self._store, all_works)
+        return frame_from_rows("works", _COLUMNS, [_row(addresses, work) for addresses, work in works])
 
 
 def _row(addresses: list[str], work: Work) -> tuple[object, ...]:

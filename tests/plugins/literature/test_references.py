@@ -59,7 +59,7 @@ def report(tmp_path: Path) -> Iterator[tuple[af.Workbench, af.Run]]:
 
 def test_works_df_has_a_row_for_each_work(report: tuple[af.Workbench, af.Run]) -> None:
     """The PDF and its entry in the bibliography are one work."""
-    frame = report[0].works_df()
+    frame = report[0].literature.works_df()
     assert frame["key"].tolist() == ["muller2020", "unused"]
     work = frame.iloc[0]
     assert (work["title"], work["authors"]) == ("Herons of the lake", "Jörg Müller; World Health Organization")
@@ -116,7 +116,7 @@ def test_sealed_run_has_the_works_that_it_cites(report: tuple[af.Workbench, af.R
     sealed = af.open_run(run.seal(tmp_path / "run.afrun"))
     assert sealed.to_bibtex() == run.to_bibtex()
     assert sealed.to_csl() == run.to_csl()
-    assert sealed.works_df()["key"].tolist() == ["muller2020"]
+    assert sealed.literature.works_df()["key"].tolist() == ["muller2020"]
 
 
 def test_markdown_in_a_citation_style(report: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
