@@ -1,4 +1,4 @@
-"""Changes of sources since a run read them, and the statements of the run's report that cite the sources."""
+"""Changes of sources since a run read the sources, and the statements of the report that cite changed sources."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class SourceChange:
         address: Address of the source.
         title: Title of the source.
         kind: `changed`, or `removed` if the address no longer exists.
-        statements: The sentences of the run's report that cite it.
+        statements: The sentences of the run's report that cite the source.
     """
 
     address: str
@@ -41,7 +41,7 @@ class SourceOfRun:
 
     Attributes:
         text: The text that an agent got, whole or as an excerpt.
-        is_snippet: Whether an agent saw only sentences of it, among the results of a search.
+        is_snippet: Whether an agent saw only sentences of the source, among the results of a search.
     """
 
     address: str
@@ -50,7 +50,7 @@ class SourceOfRun:
     is_snippet: bool = False
 
     def is_same_as(self, text: str) -> bool:
-        """Whether a text still contains the text that the agent got."""
+        """Return whether a text still contains the text that the agent got."""
         if self.is_snippet:
             present = collapse_whitespace(text)
             return all(part.strip() in present for part in collapse_whitespace(self.text).split("…"))
@@ -58,7 +58,7 @@ class SourceOfRun:
 
 
 def sources_of_run(tool_calls: Sequence[Mapping[str, Any]], report: str) -> list[SourceOfRun]:
-    """Return the sources that agents of a run read, and search results that its report cites without reading."""
+    """Return the sources that agents of a run read, and unread search results that the report cites."""
     used = [SourceOfRun(read.address, read.title, read.text) for read in documents_read(tool_calls)]
     unread = set(find_addresses(report)) - {source.address for source in used}
     for row in tool_calls:
@@ -73,7 +73,7 @@ def statements_on(texts: Iterable[str]) -> dict[str, list[str]]:
     """Return the sentences of several texts that cite each address."""
     statements: dict[str, list[str]] = {}
     for text in texts:
-        for address, found in statements_by_address(text).items():
-            known = statements.setdefault(address, [])
-            known += [statement for statement in found if statement not in known]
+        for address, sentences in statements_by_address(text).items():
+            unique = statements.setdefault(address, [])
+            unique += [sentence for sentence in sentences if sentence not in unique]
     return statements

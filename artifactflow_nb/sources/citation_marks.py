@@ -101,7 +101,7 @@ _PDF_PAGE = re.compile(r"page-\d+\Z")
 _MAX_RANGE = 10
 _PASSAGE_COLUMNS = 320
 _MARKED_SHARE = 0.5
-"""Smallest share of the words of a statement in a sentence of the source that is marked as the cited one."""
+"""Smallest share of a statement's words in a sentence of the source that is marked as the cited sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class ListedSource:
     """An entry of the list at the end of a report.
 
     Attributes:
-        number: The number with which it is cited.
+        number: The number in its citation marks.
     """
 
     number: int
@@ -120,16 +120,16 @@ class ListedSource:
 def source_entries(markdown: str) -> list[re.Match[str]]:
     """Return the entries of the list of sources as matches of `ENTRY`, not the items of other numbered lists.
 
-    They are below a heading such as `Sources`, or begin with a number in brackets that has no entry there. Without such
-    entries a numbered list in the last section counts if each of its items is an entry.
+    Such entries are below a heading such as `Sources`, or begin with a number in brackets that has no entry there. A
+    text without such entries may have a numbered list in the last section; it counts if each item is an entry.
     """
-    if not (found := list(ENTRY.finditer(markdown))):
+    if not (matches := list(ENTRY.finditer(markdown))):
         return []
     literal = list(_code_and_formulas(markdown))
-    entries = [entry for entry in found if not _is_within(entry.start(), literal)]
+    entries = [entry for entry in matches if not _is_within(entry.start(), literal)]
     headings = [heading for heading in _HEADING.finditer(markdown) if not _is_within(heading.start(), literal)]
     lists: list[tuple[int, int]] = []  # spans below headings such as `Sources`
-    list_level = 0  # the level of the heading of the list that is open; 0 if none is
+    list_level = 0  # the level of the heading of the open list, or 0
     for heading in headings:
         level = len(heading[1] or "#######")
         names_sources = SOURCES_HEADING.fullmatch((heading[2] or heading[3] or heading[4]).strip("#*_:： "))
@@ -158,12 +158,12 @@ def source_entries(markdown: str) -> list[re.Match[str]]:
 
 def listed_sources(*texts: str) -> dict[int, ListedSource]:
     """Return the sources in the lists of texts of one run, by the numbers of their entries; the first text counts."""
-    listed: dict[int, ListedSource] = {}
+    sources: dict[int, ListedSource] = {}
     for match in (entry for text in texts for entry in source_entries(text)):
         number, address = int(match[1]), entry_address(match)
         title = _TITLE_END.sub("", " ".join(_MARKUP.sub("", match[2]).split())) or address
-        listed.setdefault(number, ListedSource(number, title, address))
-    return listed
+        sources.setdefault(number, ListedSource(number, title, address))
+    return sources
 
 
 def addresses_of(*texts: str) -> list[str]:
@@ -174,12 +174,12 @@ def addresses_of(*texts: str) -> list[str]:
 def unread_sentence(cited: Collection[str], evidence: Evidence) -> str:
     """Write `5 of 7 cited sources were only seen in search results, 1 was not read at all`.
 
-    It is empty if none is certainly unread, and has only one of the counts if the other is zero.
+    The sentence is empty if no source is certainly unread, and omits a count of zero.
     """
     unread = [address for address in cited if evidence.is_unread(address)]
     n_shown = sum(bool(evidence.snippet(address)) for address in unread)
     n_unseen = len(unread) - n_shown
-    parts: dict[str, Any] = {"sources": translate_count(len(cited), "cited source"), "n": n_shown, "m": n_unseen}
+    fields: dict[str, Any] = {"sources": translate_count(len(cited), "cited source"), "n": n_shown, "m": n_unseen}
     is_first, is_second = n_shown == 1, n_unseen == 1
     if not n_shown:
         none: EnglishText = (
@@ -187,12 +187,12 @@ def unread_sentence(cited: Collection[str], evidence: Evidence) -> str:
             if is_second
             else "{m:,} of {sources} were not read by this run."
         )
-        return translate(none, **parts) if unread else ""
-    shown = translate(_ONE_SHOWN if is_first else _SEVERAL_SHOWN, **parts)
+        return translate(none, **fields) if unread else ""
+    shown = translate(_ONE_SHOWN if is_first else _SEVERAL_SHOWN, **fields)
     if not n_unseen:
         return translate("{shown}.", shown=shown)
     unseen: EnglishText = "{shown}, {m} was not read at all." if is_second else "{shown}, {m:,} were not read at all."
-    return translate(unseen, shown=shown, **parts)
+    return translate(unseen, shown=shown, **fields)
 
 
 def entry_address(entry: re.Match[str]) -> str:
@@ -207,8 +207,8 @@ class Citations:
     Attributes:
         listed: The sources, by number.
         evidence: The texts of sources that the run read; a citation of a source without a text has no passage.
-        link: Returns the web address or the path of a source, for an address and a passage; empty if there is none.
-        page_button: Returns the button that shows a page of a PDF, for an address and a passage; empty for none.
+        link: Returns the web address or the path of a source, for an address and a passage, or an empty string.
+        page_button: Returns the button that shows a page of a PDF, for an address and a passage, or an empty string.
     """
 
     listed: Mapping[int, ListedSource]
@@ -245,7 +245,7 @@ class Citations:
         return "".join(pieces)
 
     def _convert_text(self, text: str, statement: str) -> tuple[str, str]:
-        """Convert the marks and addresses in a text without tags; also return the statement up to its end."""
+        """Convert the marks and addresses in a text without tags; also return the statement up to the text's end."""
         pieces: list[str] = []
         end = 0
         for mark in _MARK_OR_ADDRESS.finditer(text):
@@ -269,10 +269,10 @@ class Citations:
         is_unread, snippet = self.evidence.is_unread(source.address), self.evidence.snippet(source.address)
         if source.address.startswith("local:") and section:
             page = _PAGE.match(section)
-            place = translate("Section {section}", section=escape(section))
+            label = translate("Section {section}", section=escape(section))
             if page:
-                place = translate("Page {page}", page=page[1])
-            parts.append(f"<small>{place}</small>")
+                label = translate("Page {page}", page=page[1])
+            parts.append(f"<small>{label}</small>")
         if is_unread:
             note = translate("This run has not read this source.")
             note += f" {translate('A search showed this of it:')}" if snippet else ""
@@ -307,7 +307,7 @@ class Citations:
 
 
 def cited_statement(markdown: str, number: int) -> str:
-    """Return the text before the first mark of a number, in its paragraph; empty if there is none."""
+    """Return the text before the first mark of a number, in the same paragraph, or an empty string."""
     for paragraph in re.split(r"\n\s*\n", markdown):
         for mark in MARK.finditer(paragraph):
             if number in cited_numbers(mark[1]):
@@ -329,7 +329,7 @@ def find_passage(statement: str, text: str) -> tuple[str, str, str]:
 
     Returns:
         The text before the sentence, the sentence, and the text after it. If no sentence shares enough words with the
-        statement, the first is the beginning of the source and the others are empty.
+        statement, the first text is the beginning of the source and the other two are empty.
     """
     sentence = next((part for part in reversed(_SENTENCE_END.split(statement.strip())) if _WORD.search(part)), "")
     words = set(_WORD.findall(sentence.casefold()))
@@ -347,7 +347,7 @@ def find_passage(statement: str, text: str) -> tuple[str, str, str]:
 
 def statements_by_address(markdown: str) -> dict[str, list[str]]:
     """Return the sentences of a report that cite each address, by a mark `[1]` or by the address itself."""
-    listed = listed_sources(markdown)
+    sources = listed_sources(markdown)
     own = {entry[0] for entry in source_entries(markdown)}
     statements: dict[str, list[str]] = {}
     for line in markdown.splitlines():
@@ -355,12 +355,12 @@ def statements_by_address(markdown: str) -> dict[str, list[str]]:
             continue
         for mark in _MARK_OR_ANY_ADDRESS.finditer(line):
             numbers = [int(number) for number in re.findall(r"\d+", mark[1] or "")]
-            cited = [listed[number].address for number in numbers if number in listed]
+            cited = [sources[number].address for number in numbers if number in sources]
             before = _MARK_OR_ANY_ADDRESS.sub("", line[: mark.start()]).lstrip("> -*#").rstrip(" ([")
             sentence = next((part for part in reversed(_SENTENCE_END.split(before)) if _WORD.search(part)), "")
             for address in cited if mark[1] else [mark[0].rstrip(".,;:!?)]")]:
-                known = statements.setdefault(address, [])
-                known += [sentence.strip()] if sentence and sentence.strip() not in known else []
+                sentences = statements.setdefault(address, [])
+                sentences += [sentence.strip()] if sentence and sentence.strip() not in sentences else []
     return statements
 
 
@@ -378,7 +378,7 @@ _MARKS = re.compile(rf"{_MARK}(?:[ ]?{_MARK})*")
 
 
 def _with_plain_marks(markdown: str) -> str:
-    """Write the citations of listed sources as `[1]`, in whatever form a model has written them."""
+    """Write the citations of listed sources as `[1]`; models write several other forms."""
     if not _FOREIGN.search(markdown):
         return markdown
 
@@ -409,7 +409,7 @@ def _with_plain_marks(markdown: str) -> str:
 
 
 class SourceNumbers:
-    """Numbers the sources in the texts of a run: an address has one number in all of them, from 1."""
+    """Numbers the sources in the texts of a run: an address has the same number, from 1, in all texts."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -418,9 +418,9 @@ class SourceNumbers:
     def apply(self, markdown: str) -> str:
         """Write the numbers into the marks and the list of sources of a text, in which each address keeps one entry.
 
-        A text without a list cites the newest one before it. Citations become `[1]`; code and formulas are not changed.
-        If citations are ambiguous, the numbers stay: two entries with one number differ in address, or a cited number
-        is not listed. If the numbers are not 1, 2, 3, an entry `4. A` becomes `- [4] A`, because Markdown counts the
+        A text without a list cites the newest list before the text. Citations become `[1]`; code and formulas stay. If
+        citations are ambiguous, the numbers stay: two entries with one number differ in address, or a cited number is
+        not listed. If the numbers are not 1, 2, 3, an entry `4. A` becomes `- [4] A`, because Markdown counts the
         items of a numbered list.
         """
         markdown = _with_plain_marks(markdown)
@@ -429,8 +429,8 @@ class SourceNumbers:
         for entry in entries:
             if addresses.setdefault(int(entry[1]), entry_address(entry)) != entry_address(entry):
                 return markdown
-        known = dict(self._numbers)
-        numbers = {n: known.setdefault(address, len(known) + 1) for n, address in addresses.items()} or self._newest
+        all_numbers = dict(self._numbers)
+        numbers = {n: all_numbers.setdefault(a, len(all_numbers) + 1) for n, a in addresses.items()} or self._newest
         own, literal = [entry.span() for entry in entries], list(_code_and_formulas(markdown))
         changes: list[tuple[int, int, str]] = []
         for marks in _MARKS.finditer(markdown) if numbers else ():
@@ -443,7 +443,7 @@ class SourceNumbers:
                 separator = ", " if marks[0].count("[") == 1 else "]["
                 cited_now = separator.join(map(str, dict.fromkeys(numbers[number] for number in cited)))
                 changes.append((*marks.span(), f"[{cited_now}]"))
-        self._numbers, self._newest = known, numbers
+        self._numbers, self._newest = all_numbers, numbers
         is_counted = list(dict.fromkeys(numbers.values())) == list(range(1, len(set(numbers.values())) + 1))
         seen: set[int] = set()
         for entry in entries:
@@ -472,6 +472,6 @@ def _code_and_formulas(markdown: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_within(position: int, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether a position is in one of the spans, which are ordered."""
+    """Return whether a position is in one of the spans, which are ordered."""
     index = bisect_right(spans, position, key=itemgetter(0)) - 1
     return index >= 0 and position < spans[index][1]

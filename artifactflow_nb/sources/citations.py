@@ -47,8 +47,8 @@ class SourceDocument:
     """A fetched source.
 
     Attributes:
-        title: Title of the source; empty if it could not be fetched.
-        error: The reason why there is no text; None otherwise.
+        title: Title of the source; empty if the source could not be fetched.
+        error: The reason why there is no text, or None.
     """
 
     address: str
@@ -59,7 +59,7 @@ class SourceDocument:
 
 @dataclass(frozen=True, slots=True)
 class SourceQuotes:
-    """Verbatim sentences of one source, white space collapsed."""
+    """Verbatim sentences of one source, with white space collapsed."""
 
     title: str
     address: str
@@ -72,7 +72,7 @@ def find_addresses(text: str) -> list[str]:
 
 
 def write_hits(hits: Sequence[SearchHit]) -> str:
-    """Format hits as a numbered list; `read_hits` parses it."""
+    """Format hits as a numbered list, which `read_hits` parses."""
     return "\n\n".join(
         f"{n}. {collapse_whitespace(hit.title)}\n   Address: {hit.address}\n"
         f"   Snippet: {collapse_whitespace(hit.snippet)}"
@@ -92,7 +92,7 @@ def write_counts(spelled: Mapping[str, str], counts: WordCounts) -> str:
 
 
 def read_counts(text: str) -> WordCounts | None:
-    """Parse and merge the counts of `write_counts` in a text; None without counts."""
+    """Parse and merge the counts of `write_counts` in a text; return None for a text without counts."""
     merged: dict[str, int] = {}
     n_passages = 0
     for n, words in _COUNTED.findall(text):
@@ -102,7 +102,7 @@ def read_counts(text: str) -> WordCounts | None:
 
 
 def write_documents(documents: Iterable[SourceDocument]) -> str:
-    """Format each source as an element with its verbatim text; `read_documents` parses it."""
+    """Format each source as an element with its verbatim text, which `read_documents` parses."""
     elements = []
     for document in documents:
         start = f'<source address="{html.escape(document.address)}"'
@@ -131,7 +131,7 @@ def read_documents(text: str) -> list[SourceDocument]:
 
 
 def write_quotes(quotes: Iterable[SourceQuotes]) -> str:
-    """Format quotes by source as a numbered list; `read_quotes` parses it."""
+    """Format quotes by source as a numbered list, which `read_quotes` parses."""
     entries = []
     for n, entry in enumerate(quotes, 1):
         lines = [f"   > {collapse_whitespace(sentence)}" for sentence in entry.sentences]
@@ -155,9 +155,9 @@ _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+!|~$])")
 
 
 def write_sources(documents: Iterable[SourceDocument], report: str) -> str:
-    """Format sources as a Markdown list, those named in the report first; `read_sources` parses it.
+    """Format sources as a Markdown list, sources named in the report first; `read_sources` parses the list.
 
-    An entry quotes the first sentences of its source, without headings and tables; the first words if there is none.
+    An entry quotes the first sentences of the source, without headings and tables, or else the first words.
     """
     entries = []
     for document in sorted(documents, key=lambda document: document.address not in report):

@@ -27,7 +27,7 @@ _WIDTH = 1000  # pixels
 _MAX_SCALE = 2.0
 _MAX_PIXELS = 4_000_000
 _MIN_WORDS = 3  # of a part of a passage that is marked separately
-_MARK = bytes(value * 2 // 5 for value in range(256))  # of blue: white becomes yellow, black stays
+_MARK = bytes(value * 2 // 5 for value in range(256))  # for blue values: white becomes yellow, black stays black
 
 
 def page_picture(path: Path, number: int, passage: str = "") -> bytes:
@@ -38,7 +38,7 @@ def page_picture(path: Path, number: int, passage: str = "") -> bytes:
         number: The page, from 1.
         passage: A text on the page to mark; differences in spaces, hyphens and punctuation are ignored.
 
-    Errors: `NotFound` for a missing file or page; `UsageError` if the file cannot be read.
+    Errors: `NotFound` for a missing file or page; `UsageError` for an unreadable file.
     """
     try:
         with open_regular(path) as file:
@@ -58,7 +58,7 @@ def page_picture(path: Path, number: int, passage: str = "") -> bytes:
                     bitmap.close()
     except FileNotFoundError:
         raise NotFound(
-            f"The file {path} is missing, so its page {number} cannot be shown. Put it back, "
+            f"The file {path} is missing, so page {number} cannot be shown. Put the file back, "
             "or read the text of the passage."
         ) from None
     except OSError as error:
@@ -72,13 +72,13 @@ def page_picture(path: Path, number: int, passage: str = "") -> bytes:
 def _boxes(text_page: Any, passage: str) -> Iterator[tuple[float, float, float, float]]:
     """Return the boxes (left, top, right, bottom) of a passage in points; y grows upwards."""
     raw = import_library("pypdfium2.raw", "a PDF")
-    # By the characters of the page: the text of the page has others, two for one beyond the basic plane, for example.
+    # Indices count the characters of the page; its text differs, with two for a character beyond the basic plane.
     text = [chr(raw.FPDFText_GetUnicode(text_page, index)) for index in range(text_page.count_chars())]
-    places = [place for place, letter in enumerate(text) if letter.isalnum()]
-    letters = "".join(text[place].casefold()[:1] for place in places)
+    positions = [position for position, letter in enumerate(text) if letter.isalnum()]
+    letters = "".join(text[position].casefold()[:1] for position in positions)
     values = [ctypes.c_double() for _ in range(4)]
     for start, end in _find(letters, passage.split()):
-        first, last = places[start], places[end - 1]
+        first, last = positions[start], positions[end - 1]
         for index in range(raw.FPDFText_CountRects(text_page, first, last - first + 1)):
             raw.FPDFText_GetRect(text_page, index, *map(ctypes.byref, values))
             left, top, right, bottom = (value.value for value in values)
@@ -86,11 +86,11 @@ def _boxes(text_page: Any, passage: str) -> Iterator[tuple[float, float, float, 
 
 
 def _find(letters: str, words: list[str]) -> Iterator[tuple[int, int]]:
-    """Find words among the letters of a page; if they are interrupted, find each half separately."""
-    wanted = "".join(letter.casefold()[:1] for word in words for letter in word if letter.isalnum())
-    start = letters.find(wanted) if wanted else -1
+    """Find words among the letters of a page; if other letters interrupt the words, find each half separately."""
+    phrase = "".join(letter.casefold()[:1] for word in words for letter in word if letter.isalnum())
+    start = letters.find(phrase) if phrase else -1
     if start >= 0:
-        yield start, start + len(wanted)
+        yield start, start + len(phrase)
     elif len(words) >= 2 * _MIN_WORDS:
         middle = len(words) // 2
         yield from _find(letters, words[:middle])
@@ -143,15 +143,15 @@ class CitedSection:
     def picture(self, passage: str) -> bytes:
         """Render the page as PNG with a passage marked.
 
-        Errors: `UsageError` unless it is a page of a PDF; `NotFound` if its file is missing.
+        Errors: `UsageError` unless the section is a page of a PDF; `NotFound` for a missing file.
         """
         if self.path is None or not self.page:
-            raise UsageError("Only pages of PDF files have a picture; this source is not one. Read its text instead.")
+            raise UsageError("Only pages of PDF files have a picture; this source is no PDF. Read the text instead.")
         return page_picture(self.path, self.page, passage)
 
 
 def cited_section(db: sqlite3.Connection, address: str) -> CitedSection:
-    """Return the section at an address; `NotFound` if it is not in the index."""
+    """Return the section at an address; `NotFound` for an address that is not in the index."""
     source_id, _, anchor = address.removeprefix(SCHEME).partition("#")
     row = db.execute(
         "SELECT s.text, uri, media_type FROM sections AS s JOIN sources USING (source_id) "
@@ -171,9 +171,9 @@ _HEADING_MARKUP = re.compile(r"[*_`]")
 
 
 def place_in_file(path: Path, anchor: str, passage: str) -> str:
-    """Return the place of a passage in a file as the fragment of an address that JupyterLab's viewers read.
+    """Return the fragment of an address with which JupyterLab's viewers show a passage of a file.
 
-    It is a page of a PDF, a cell of a notebook, the heading of the passage in Markdown, or a line of a text.
+    The fragment names a page of a PDF, a cell of a notebook, a heading of Markdown, or a line of a text.
 
     Args:
         path: The file.
@@ -181,7 +181,7 @@ def place_in_file(path: Path, anchor: str, passage: str) -> str:
         passage: A sentence of the section; white space may differ.
 
     Returns:
-        The fragment without `#`. It is empty if the file cannot be read or has changed, and for other kinds of files.
+        The fragment without `#`, or an empty string if the file cannot be read, has changed or is of another kind.
     """
     suffix = path.suffix.lower()
     if suffix == ".pdf":
@@ -196,12 +196,12 @@ def place_in_file(path: Path, anchor: str, passage: str) -> str:
         except (ValueError, LookupError, TypeError):  # the file has changed, or its cells have no ids
             return ""
     words = passage.split()[:_MAX_SEARCH_WORDS]
-    found = re.search(r"\s+".join(map(re.escape, words)), text) if words else None
-    if found is None:
+    match = re.search(r"\s+".join(map(re.escape, words)), text) if words else None
+    if match is None:
         return ""
     if suffix in _LINE_SUFFIXES:
-        return f"line={text.count(chr(10), 0, found.start())}"
-    line_end = text.find("\n", found.end())  # a section begins with its heading
+        return f"line={text.count(chr(10), 0, match.start())}"
+    line_end = text.find("\n", match.end())  # a section begins with its heading
     above = text if line_end < 0 else text[:line_end]
     headings = [block for block in split_blocks(above) if block.kind == "heading"]
     return quote(_HEADING_MARKUP.sub("", headings[-1].title).replace(" ", "-")) if headings else ""

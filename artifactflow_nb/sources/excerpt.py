@@ -10,7 +10,7 @@ _GAP = re.compile(r"^\[\.\.\. ([\d,]+) characters left out \.\.\.\]$", re.MULTIL
 
 
 def excerpt(text: str, focus: str, limit: int) -> str:
-    """Return a text of up to `limit` characters unchanged; of a longer one, the passages most similar to `focus`.
+    """Return a text of up to `limit` characters unchanged, or the passages of a longer text most similar to `focus`.
 
     Without a focus the first passages are returned. A paragraph of its own marks each omission:
     `[... 1,234 characters left out ...]`.
@@ -49,8 +49,8 @@ def _gap_note(n_chars: int) -> str:
 
 
 def is_excerpt_of(part: str, text: str) -> bool:
-    """Whether all pieces of an excerpt occur in a text, in order; one without omissions must be the whole text."""
-    pieces = [piece.strip() for piece in _GAP.split(part)[::2]]  # every second one is a number of omitted characters
+    """Return whether all pieces of an excerpt occur in a text, in order; a single piece must be the whole text."""
+    pieces = [piece.strip() for piece in _GAP.split(part)[::2]]  # every second piece is a number of omitted characters
     if len(pieces) == 1:
         return pieces[0] == text.strip()
     position = 0

@@ -59,7 +59,7 @@ def _python(data: bytes, path: PurePath) -> ExtractedDocument:
 
 
 def _word(data: bytes, path: PurePath) -> ExtractedDocument:
-    """Extract a Word document, with a section for each heading, and one for headers and footers."""
+    """Extract a Word document, with a section for each heading, and a section for headers and footers."""
     document = read_word(data)
     body = split_by_headings(document.text, path)
     margins = DocumentSection("header-and-footer", "Header and footer", document.margins)

@@ -1,4 +1,4 @@
-"""The full-text index: sections stored verbatim, and their passages in SQLite FTS5.
+"""The full-text index: verbatim sections, and their passages in SQLite FTS5.
 
 FTS5 splits the passages into words, stems them and ranks them (bm25). The passages of a source are numbered without
 gaps, so a search of some sources covers a few ranges of numbers.
@@ -57,7 +57,7 @@ _INSERT_SECTION = (
 
 
 class PreparedPassage(NamedTuple):
-    """A passage with the texts that FTS5 indexes, ready to be stored."""
+    """A passage with the texts for the index of FTS5, ready to be stored."""
 
     start: int
     end: int
@@ -81,10 +81,10 @@ class IndexHit:
     """A matching section with its best passage.
 
     Attributes:
-        passage: The verbatim text of its best passage.
-        score: The score that FTS5 gave this passage (bm25); higher is better, comparable within one search only. None
-            if a vector found it.
-        similarity: The cosine of the angle between the vectors of query and passage; None if it was not compared.
+        passage: The verbatim text of the best passage of the section.
+        score: The score of the passage in FTS5 (bm25); higher is better, comparable within one search only. None
+            if a vector found the passage.
+        similarity: The cosine of the angle between the vectors of query and passage; None without vectors.
     """
 
     source_id: str
@@ -98,7 +98,7 @@ class IndexHit:
 
 
 def prepare(document: ExtractedDocument) -> list[PreparedSection]:
-    """Split a document into passages: the slow part of indexing, which needs no database."""
+    """Split a document into passages; this is the slow part of indexing, which needs no database."""
     sections = []
     for section in document.sections:
         title = indexed_text(f"{section.anchor} {section.title}")
@@ -114,7 +114,7 @@ def prepare(document: ExtractedDocument) -> list[PreparedSection]:
 def insert(
     connection: sqlite3.Connection, source_id: str, first_passage: int, sections: Iterable[PreparedSection]
 ) -> None:
-    """Store the sections of a new source, their passages numbered from `first_passage`."""
+    """Store the sections of a new source, and the passages with numbers from `first_passage`."""
     first_section = 1 + _number(connection, "SELECT ifnull(max(section_id), 0) FROM sections")
     rows: list[tuple[int, str, str, str, str, int]] = []
     places: list[tuple[int, int, int, int]] = []
@@ -190,7 +190,7 @@ def _quote(words: str) -> str:
 
 
 def find(connection: sqlite3.Connection, query: Query, limit: int, ranges_in_scope: PassageRanges) -> list[IndexHit]:
-    """Find the best sections, best first; of sections with the same passage, only the shortest is returned."""
+    """Find the best sections, best first; of sections with the same passage, return only the shortest."""
     match = " OR ".join(map(_quote, query.spellings.values()))
     if not match:
         return []
@@ -213,7 +213,7 @@ def find(connection: sqlite3.Connection, query: Query, limit: int, ranges_in_sco
 
 
 def sections_of(connection: sqlite3.Connection, passages: Sequence[tuple[int, float]]) -> list[IndexHit]:
-    """Return the sections of passages with their similarities, in order, each once with its first passage."""
+    """Return the sections of passages with their similarities, in order, each section once with its first passage."""
     rows = connection.execute(_READ, (json.dumps([number for number, _ in passages]),))
     by_number = {row["passage_id"]: row for row in rows}
     hits: dict[int, IndexHit] = {}

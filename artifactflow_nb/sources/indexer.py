@@ -1,4 +1,4 @@
-"""Indexing of files: they are read in a thread and stored in small transactions, between which others can write.
+"""Indexing of files, which are read in a thread and stored in small transactions; other writes run in between.
 
 ::
 
@@ -83,7 +83,7 @@ class Indexer:
         Args:
             root: The folder of the files; None to update known sources only.
             files: Files that may have changed.
-            known: State of files in the index, by URI.
+            known: The indexed state of files, by URI.
             extractors: The extractors, of which one reads each file.
             progress: Called after each batch.
         """
@@ -160,7 +160,7 @@ class Indexer:
             await self._database.write(lambda db: source_rows.store_outcomes(db, root, changes, lost, now))
 
     async def remove(self, uris: Sequence[str]) -> int:
-        """Remove the sources with these URIs; return their number."""
+        """Remove the sources with these URIs; return the number of removed sources."""
         n_removed = 0
         for start in range(0, len(uris), _REMOVALS_PER_WRITE):
             batch = uris[start : start + _REMOVALS_PER_WRITE]
@@ -171,16 +171,16 @@ class Indexer:
 def find_changed_files(known: Mapping[str, IndexedFile], extractors: Extractors) -> tuple[list[FoundFile], list[str]]:
     """Return files whose size or time differs from the index, and the URIs of missing files; blocks on file access.
 
-    Errors: `UsageError` if the folder of a file is missing: its drive is detached, or only the store was copied.
+    Errors: `UsageError` if the folder of a file is missing: the drive is detached, or only the store was copied.
     """
     changed, missing = [], []
     for uri, before in known.items():
         path = path_from_uri(uri)
-        if path is None:  # of the language reference
+        if path is None:  # the language reference has no file
             continue
         try:
             root = scan_root(path, before.source_id)
-            if is_outside_root(path, root):  # replaced by a link
+            if is_outside_root(path, root):  # a link replaced the file
                 missing.append(uri)
                 continue
             file = stat_file(path, uri, PurePosixPath())
@@ -188,8 +188,8 @@ def find_changed_files(known: Mapping[str, IndexedFile], extractors: Extractors)
             folder = path.parent if root == path else root
             if not os.path.isdir(folder):  # noqa: PTH112 - `is_dir` raises if access is denied
                 raise UsageError(
-                    f"The folder {printable_path(folder.name)!r} is missing, so its files cannot be checked. "
-                    "They remain indexed. Restore it, or add another folder with wb.sources.add()."
+                    f"The folder {printable_path(folder.name)!r} is missing, so the files cannot be checked. "
+                    "The files remain indexed. Restore the folder, or add another folder with wb.sources.add()."
                 ) from None
             missing.append(uri)
             continue

@@ -1,10 +1,10 @@
 """Local sources: the person's own files and the language reference of this Python, searched and read by address.
 
-An address is `local:<source_id>#<section>`. A file's id is its folder's name and its path inside it, so that it does
-not change when other files are added or removed: `local:handbook/storage.md#backups`. Files are read and split in a
-thread and stored in small transactions, between which others can write.
+An address is `local:<source_id>#<section>`. A file's id is the folder's name and the path inside the folder, so
+that other files do not change the id: `local:handbook/storage.md#backups`. Files are read and split in a
+thread and stored in small transactions; other writes run in between.
 
-Results match the current files: before a section is returned, its file is checked, and indexed again if it changed.
+Results match the current files: before a section is returned, its file is checked, and a changed file is indexed again.
 """
 
 import asyncio
@@ -62,8 +62,8 @@ class SourceManager:
         embedder: The model of vectors; None to search by words only.
 
     Attributes:
-        vectors: The vectors of the sources; None without a model.
-        readers: The extractors of plugins, which take precedence over those of the package.
+        vectors: The vectors of the sources, or None without an embedder.
+        readers: The extractors of plugins, which take precedence over the package's extractors.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class SourceManager:
         """Index new and changed files of a folder (or one file) and remove the sources of missing files.
 
         Files that cannot be read are skipped and listed in the result. If the call is cancelled, finished batches
-        remain indexed and the next call continues with the others.
+        remain indexed and the next call continues with the other files.
 
         Args:
             path: The folder or file.
@@ -157,7 +157,7 @@ class SourceManager:
     async def folders(self) -> list[IndexingResult]:
         """Return the folders and files that were indexed into this store, in their last indexed state.
 
-        The language reference is not among them.
+        The language reference is not included.
         """
         by_root: dict[Path, list[Source]] = {}
         for source in await self.sources():
@@ -245,7 +245,7 @@ def _title(source: str, section: str) -> str:
 
 @lru_cache(maxsize=1)
 def _prepare_reference(version: str) -> PreparedDocument:
-    """Split and tokenise the reference; cached, since it takes 0.1 s and a process may open several stores."""
+    """Split and tokenise the reference once: this takes 0.1 s, and a process may open several stores."""
     from pydoc_data.topics import topics
 
     sections = []

@@ -1,7 +1,7 @@
-"""Reading and splitting of files: the slow part of indexing, which needs no database and runs in a thread.
+"""Reading and splitting of files. This slow part of indexing needs no database and runs in a thread.
 
 A file with the size and modification time of its source is not opened. A file that was modified less than two seconds
-ago may change again within the same tick of the file system's clock, so it is read again the next time.
+ago may change again within the same tick of the file system's clock, so the file is read again the next time.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _BATCH_FILES, _BATCH_BYTES = 32, 256 * 1024  # of one transaction: 20 to 40 ms o
 
 @dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """The indexed state of a file; size and time are None if they might not reveal a later change."""
+    """The indexed state of a file; size and time are None if equal values might hide a later change."""
 
     source_id: str
     sha256: str
@@ -46,10 +46,10 @@ class PreparedDocument:
     """A document ready to be stored.
 
     Attributes:
-        preferred_id: The path below its folder, from which its id is derived.
-        size: Size of the file in bytes; None if size and time might not reveal a later change.
-        mtime_ns: Modification time of the file; None together with the size.
-        omitted: The parts that are not in its sections, as in `ExtractedDocument`.
+        preferred_id: The path below the added folder, from which the source id is derived.
+        size: Size of the file in bytes; None if equal size and time might hide a later change.
+        mtime_ns: Modification time of the file; None if the size is None.
+        omitted: The parts that no section contains, as in `ExtractedDocument`.
     """
 
     uri: str
@@ -72,7 +72,7 @@ class PreparedDocument:
 
 @dataclass(frozen=True, slots=True)
 class UnchangedFile:
-    """A file with unchanged content, and its current size and modification time."""
+    """A file with unchanged content, with the current size and modification time."""
 
     uri: str
     size: int | None
@@ -103,7 +103,7 @@ def extractor_name(extractor: Extractor) -> str:
 
 
 def is_unchanged(file: FoundFile, known: IndexedFile | None, extractor: Extractor) -> bool:
-    """Whether size, modification time and extractor of a file equal those of its source."""
+    """Whether size, modification time and extractor of a file equal the values of its source."""
     return known is not None and (known.size, known.mtime_ns, known.extractor) == (
         file.size,
         file.mtime_ns,
@@ -112,7 +112,7 @@ def is_unchanged(file: FoundFile, known: IndexedFile | None, extractor: Extracto
 
 
 def batches(files: Sequence[FoundFile]) -> Iterator[list[FoundFile]]:
-    """Group files into batches for one transaction each."""
+    """Group files into batches; each batch is one transaction."""
     group: list[FoundFile] = []
     size = 0
     for file in files:
@@ -128,7 +128,7 @@ def batches(files: Sequence[FoundFile]) -> Iterator[list[FoundFile]]:
 def read_file(
     file: FoundFile, known: IndexedFile | None, extractor: Extractor, mask: Callable[[str], str] = str
 ) -> ReadOutcome:
-    """Read a file and split it into masked sections, unless its content is indexed already; never raises."""
+    """Read a file and split the text into masked sections, unless the content is indexed already; never raise."""
     name = extractor_name(extractor)
     try:
         if file.size > extractor.max_bytes:
@@ -168,7 +168,7 @@ def read_file(
 
 
 def mask_document(document: PreparedDocument, mask: Callable[[str], str]) -> PreparedDocument:
-    """Mask known secrets in a document; it is split again if it has one."""
+    """Mask known secrets in a document; a document with a secret is split again."""
     title = mask(document.title)
     sections = tuple(DocumentSection(part.anchor, mask(part.title), mask(part.text)) for part in document.sections)
     metadata = _masked_metadata(document.metadata, mask)
@@ -191,7 +191,7 @@ def _masked_metadata(metadata: Metadata, mask: Callable[[str], str]) -> Metadata
 
 
 def described(document: PreparedDocument, extractor: Extractor) -> PreparedDocument:
-    """Return the document with the metadata that the store keeps; none if their conversion fails."""
+    """Return the document with the metadata for the store; no metadata if the conversion fails."""
     try:
         return replace(document, metadata=extractor.describe(document.metadata))
     except Exception:  # noqa: BLE001 - the text of a file with odd metadata is indexed, as the files after it are
@@ -200,5 +200,5 @@ def described(document: PreparedDocument, extractor: Extractor) -> PreparedDocum
 
 def is_mtime_settled(mtime_ns: int) -> bool:
     """Return whether the next change of a file will change its modification time."""
-    # The real clock and not the injected one: it is compared with times of the file system.
+    # The system's clock is used, not the injected clock, because the file system's times come from it.
     return time.time_ns() - mtime_ns > _UNSETTLED_NS

@@ -1,4 +1,4 @@
-"""Processes that read PDFs ahead of the indexer: pdfium works in one thread of a process only, and may crash on a file.
+"""Processes that read PDFs ahead of the indexer, since pdfium uses one thread of a process, and may crash on a file.
 
 ::
 
@@ -25,7 +25,7 @@ from artifactflow_nb.sources.reader import IndexedFile, ReadOutcome, RejectedFil
 from artifactflow_nb.sources.scanner import FoundFile
 
 FILE_TIMEOUT_S = 120.0
-"""A file that takes longer is rejected; reading stops by itself between two pages, but a page may take any time."""
+"""A file that takes longer is rejected. Reading stops by itself between pages only, and a page may take any time."""
 
 _MIN_FILES, _MIN_BYTES = 8, 5_000_000  # less is read before a process has started
 _MAX_PROCESSES = 4
@@ -38,7 +38,7 @@ class ReaderPool:
 
     Args:
         files: The files.
-        known: State of files in the index, by URI.
+        known: The indexed state of files, by URI.
     """
 
     def __init__(self, files: Sequence[FoundFile], known: Mapping[str, IndexedFile]) -> None:
@@ -57,7 +57,7 @@ class ReaderPool:
             threading.Thread(target=self._read, daemon=True, name="artifactflow-reader").start()
 
     def outcome(self, file: FoundFile) -> ReadOutcome | None:
-        """Wait for the outcome of a file; None if it must be read in this process."""
+        """Wait for the outcome of a file; return None if this process must read the file."""
         waiting = self._outcomes.pop(file.uri, None)
         if waiting is None:
             return None
@@ -75,7 +75,7 @@ class ReaderPool:
             _settle(waiting, None)
 
     def _read(self) -> None:
-        """Read files in one process after the other until none are left; runs in a thread."""
+        """Read files, in one process after another, until no file is left; runs in a thread."""
         process: subprocess.Popen[bytes] | None = None
         while True:
             self._room.acquire()
@@ -107,7 +107,7 @@ class ReaderPool:
         self._room.release()  # the other threads end, too
 
     def _start(self) -> "subprocess.Popen[bytes] | None":
-        """Start a process and return it when it is ready; None if it cannot be started."""
+        """Start a process and return it when it is ready; return None if the start fails."""
         path = os.pathsep.join(entry for entry in sys.path if entry)
         try:
             process = subprocess.Popen(  # noqa: S603 - this interpreter
@@ -154,7 +154,7 @@ def _send(stream: Any, value: object) -> None:
 
 
 def serve() -> None:
-    """Read the files that standard input lists; the main function of a process of the pool."""
+    """Read the files that standard input lists, as the main function of a process of the pool."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process of the pool, which ends this one
     requests: queue.SimpleQueue[tuple[FoundFile, IndexedFile | None]] = queue.SimpleQueue()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

@@ -18,10 +18,10 @@ SCHEME = "local:"
 
 RelatedAddresses = Callable[[sqlite3.Connection, Iterable[str]], list[str]]
 RELATED_ADDRESSES: dict[str, RelatedAddresses] = {}
-"""By plugin, what returns the addresses of sources that a sealed file needs in addition to those that a run cites.
+"""By plugin, the function that returns the sources that a sealed file needs besides the cited sources of a run.
 
-The table is of the process, because a file must be complete whichever workbench seals the run. A function of a plugin
-that the store does not use finds no rows of the plugin, and adds nothing.
+The table belongs to the process, because a file must be complete whichever workbench seals the run. The function of a
+plugin that the store does not use finds no rows of the plugin, and adds no source.
 """
 
 _MAX_NEAREST = 5
@@ -89,7 +89,7 @@ def files_in_folder(db: sqlite3.Connection, root: Path) -> dict[str, IndexedFile
 
 
 def files_of_sources(db: sqlite3.Connection, source_ids: Iterable[str]) -> dict[str, IndexedFile]:
-    """Return the indexed files of these sources, by URI."""
+    """Return the indexed files of some sources, by URI."""
     ids_json = json.dumps(list(source_ids))
     rows = db.execute("SELECT * FROM sources WHERE source_id IN (SELECT value FROM json_each(?))", (ids_json,))
     return {row["uri"]: _indexed_file(row) for row in rows}
@@ -118,7 +118,7 @@ def unused_root_name(db: sqlite3.Connection, root: Path) -> str:
 
 
 def shortest_scope(name: str, source_ids: Iterable[str]) -> tuple[str, ...]:
-    """Return the shortest scope of these sources: a prefix for those in the folder `name`, the ids of the others."""
+    """Return the shortest scope of some sources: a prefix for the sources in the folder `name`, and other ids."""
     prefix = f"{name}/"
     ids = list(source_ids)
     others = [source_id for source_id in ids if not source_id.startswith(prefix)]
@@ -142,7 +142,7 @@ def store_outcomes(
         now: The time of indexing in microseconds.
     """
     remove_sources(db, lost)
-    # Inside the transaction, so that another folder cannot get the same name.
+    # The name is chosen inside the transaction, so that another folder cannot get the same name.
     name = "" if root is None else unused_root_name(db, root)
     for outcome in outcomes:
         if isinstance(outcome, UnchangedFile):
@@ -158,7 +158,7 @@ def store_outcomes(
 
 
 def remove_sources(db: sqlite3.Connection, uris: Iterable[str]) -> int:
-    """Remove the sources with these URIs; return their number."""
+    """Remove the sources with these URIs; return the number of removed sources."""
     source_ids = [source_id for uri in uris if (source_id := find_source_id(db, uri))]
     for source_id in source_ids:
         text_index.remove(db, source_id)
@@ -166,7 +166,7 @@ def remove_sources(db: sqlite3.Connection, uris: Iterable[str]) -> int:
 
 
 def replace_source(db: sqlite3.Connection, document: PreparedDocument, source_id: str, now: int) -> None:
-    """Store a document under a source id, replacing the previous one."""
+    """Store a document under a source id, replacing the previous document."""
     text_index.remove(db, source_id)
     first = text_index.next_passage(db)
     n_passages = sum(len(section.passages) for section in document.sections)
@@ -192,19 +192,19 @@ def replace_source(db: sqlite3.Connection, document: PreparedDocument, source_id
 
 
 def find_source_id(db: sqlite3.Connection, uri: str) -> str | None:
-    """The id of the source with this URI; None for an unknown source."""
+    """Return the id of the source with this URI, or None."""
     row = db.execute("SELECT source_id FROM sources WHERE uri = ?", (uri,)).fetchone()
     return None if row is None else str(row["source_id"])
 
 
 def find_extractor(db: sqlite3.Connection, uri: str) -> str | None:
-    """The extractor of the source with this URI; None for an unknown source."""
+    """Return the extractor of the source with this URI, or None."""
     row = db.execute("SELECT extractor FROM sources WHERE uri = ?", (uri,)).fetchone()
     return None if row is None else str(row["extractor"])
 
 
 def find_section(db: sqlite3.Connection, source_id: str, anchor: str) -> sqlite3.Row | None:
-    """The title and text of a section, and the title of its source as `about`; None for an unknown section."""
+    """Return the title and text of a section, and the title of the source as `about`, or None."""
     row: sqlite3.Row | None = db.execute(
         "SELECT s.title, s.text, sources.title AS about FROM sections AS s JOIN sources USING (source_id) "
         "WHERE source_id = ? AND anchor = ?",
@@ -228,7 +228,7 @@ def nearest_addresses(db: sqlite3.Connection, source_id: str, anchor: str) -> li
     if anchors:
         similar = difflib.get_close_matches(anchor, anchors, _MAX_NEAREST, cutoff=0.3)
         return [section_address(source_id, other) for other in similar or anchors[:_MAX_NEAREST]]
-    # Only the neighbours in alphabetical order: comparing ten thousand ids would take a second.
+    # Only neighbours in alphabetical order are compared: comparing ten thousand ids would take a second.
     neighbours = [
         *db.execute("SELECT source_id FROM sources WHERE source_id >= ? ORDER BY source_id LIMIT 100", (source_id,)),
         *db.execute(

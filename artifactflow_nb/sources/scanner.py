@@ -27,8 +27,8 @@ class FoundFile:
     """A file at the time of the scan.
 
     Attributes:
-        relative: Path below the folder; empty if only this file was scanned.
-        mtime_ns: Its modification time in nanoseconds since 1970.
+        relative: Path below the folder; empty if the scan had this file only.
+        mtime_ns: Modification time in nanoseconds since 1970.
     """
 
     path: Path
@@ -96,7 +96,7 @@ def scan_folder(path: str | Path, extractors: Extractors) -> FolderScan:
 
 
 def stat_file(path: Path, uri: str, relative: PurePosixPath) -> FoundFile:
-    """Return the current state of a file and of its side files; `OSError` if it is missing or not a regular file."""
+    """Return the current state of a file and of its side files; `OSError` for a missing file and for a folder."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):  # opening a pipe or a device may block forever
         raise OSError(errno.EINVAL, "is not a file", str(path))
@@ -106,7 +106,7 @@ def stat_file(path: Path, uri: str, relative: PurePosixPath) -> FoundFile:
 
 
 def scan_root(path: Path, source_id: str) -> Path:
-    """Return the root of the scan that found a file, from its source id; the file itself if it was added alone."""
+    """Return the root of the scan that found a file, from its source id, or a file that was added alone."""
     depth = source_id.count("/")
     return path.parents[depth - 1] if depth else path
 
@@ -117,7 +117,7 @@ def is_outside_root(path: Path, root: Path) -> bool:
 
 
 def path_from_uri(uri: str) -> Path | None:
-    """Return the path of a `file:` URI; None for other URIs."""
+    """Return the path of a `file:` URI, or None for another URI."""
     if not uri.startswith("file://"):
         return None
     written = os.fsdecode(unquote_to_bytes(uri.removeprefix("file://")))

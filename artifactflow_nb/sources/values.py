@@ -20,13 +20,13 @@ class Source:
     """An indexed file, or the language reference.
 
     Attributes:
-        source_id: The part of its addresses before `#`.
-        uri: The address of its file.
+        source_id: The part of the source's addresses before `#`.
+        uri: The address of the file.
         title: Title of the source.
         fetched_at: Time of indexing, in UTC.
         media_type: `text/markdown`, `text/plain`, `text/html`, `application/pdf`, ...
-        n_chars: Length of its text in characters.
-        omitted: The parts of its file that are not indexed, such as `2 pictures`; empty for a whole file.
+        n_chars: Length of the text in characters.
+        omitted: The parts of the file that are not indexed, such as `2 pictures`, or an empty string.
     """
 
     source_id: str
@@ -55,14 +55,14 @@ class IndexingResult(CardMixin):
 
     Attributes:
         folder: Absolute path of the folder.
-        sources: The current sources of the folder, by id; `omitted` of each says what is left out.
+        sources: The current sources of the folder, by id; `omitted` of a source lists the parts that are left out.
         added: Number of new sources.
         changed: Number of changed sources.
         unchanged: Number of unchanged sources.
         removed: Number of sources whose files are missing or no longer readable.
         skipped: Files that were not read, by path.
         scope: The scope that limits a search to this folder: `<name>/` for an id prefix, and single ids.
-        unsupported: Number of files that are not read because of their kind, by suffix ("" without one).
+        unsupported: Number of files that are not read because of their kind, by suffix, which may be "".
     """
 
     folder: str
@@ -103,8 +103,8 @@ class IndexingResult(CardMixin):
         if skipped:
             folds.append(Details(f"{len(skipped):,} skipped", CardTable.from_rows(("path", "reason"), skipped)))
         if self.omitted:
-            parts = [(Code(source_id), text) for source_id, text in self.omitted.items()]
-            folds.append(Details(f"{len(parts):,} incomplete", CardTable.from_rows(("id", "left out"), parts)))
+            omitted = [(Code(source_id), text) for source_id, text in self.omitted.items()]
+            folds.append(Details(f"{len(omitted):,} incomplete", CardTable.from_rows(("id", "left out"), omitted)))
         return Card("Sources", self.folder, rows, folds)
 
 
@@ -125,8 +125,8 @@ def summarize_unsupported(unsupported: Mapping[str, int]) -> str:
     """Describe the number of files by suffix: `12 files of kinds that are not read (9 .csv, 3 .png)`."""
     kinds = [f"{n:,} {suffix or 'without suffix'}" for suffix, n in unsupported.items()]
     rest = ["..."] if len(kinds) > _MAX_KINDS_IN_MESSAGE else []
-    listed = ", ".join([*kinds[:_MAX_KINDS_IN_MESSAGE], *rest])
-    return f"{count(sum(unsupported.values()), 'file')} of kinds that are not read ({listed})"
+    counts = ", ".join([*kinds[:_MAX_KINDS_IN_MESSAGE], *rest])
+    return f"{count(sum(unsupported.values()), 'file')} of kinds that are not read ({counts})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,9 @@ class SectionHit:
 
     Attributes:
         address: Address of the section.
-        title: Title of the section and of its source.
+        title: Title of the section and of the source.
         snippet: Best passage, verbatim.
-        score: The score of its best passage in the full-text index (bm25); higher is better, comparable within one
+        score: The score of the best passage in the full-text index (bm25); higher is better, comparable within one
             search only. None if a vector found the section.
         passage_id: The number of the passage.
         similarity: Cosine similarity of the vectors of query and passage, at most 1; None if vectors are not used.
@@ -171,10 +171,10 @@ class Evidence:
     """The texts of sources that a run has read or found.
 
     Attributes:
-        texts: The texts of the sources that it read, by address.
+        texts: The texts of the sources that the run read, by address.
         snippets: Excerpts of sources in search results, by address.
-        named: Addresses in its question, or in results of tools other than search and fetch.
-        is_complete: True if `texts` has every source that it read; otherwise it may have read others.
+        named: Addresses in the question, or in results of tools other than search and fetch.
+        is_complete: Whether `texts` has every source that the run read.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -183,27 +183,27 @@ class Evidence:
     is_complete: bool = False
 
     def text(self, address: str) -> str:
-        """Return the text of a source, or the part that was read; empty if it was not read."""
+        """Return the text of a source, or the part that was read, or an empty string."""
         return _text_of(address, self.texts)
 
     def snippet(self, address: str) -> str:
-        """Return the excerpt of a source in search results; empty if no search found it."""
+        """Return the excerpt of a source in search results, or an empty string."""
         return _text_of(address, self.snippets)
 
     def is_unread(self, address: str) -> bool:
         """Return whether the run has certainly not read a source."""
-        known = (*self.texts, *self.named)
-        return self.is_complete and not any(is_same_source(name, address) for name in known)
+        addresses = (*self.texts, *self.named)
+        return self.is_complete and not any(is_same_source(read, address) for read in addresses)
 
 
 def _text_of(address: str, texts: Mapping[str, str]) -> str:
     if address in texts:
         return texts[address]
-    return next((text for known, text in texts.items() if is_same_source(known, address)), "")
+    return next((text for read, text in texts.items() if is_same_source(read, address)), "")
 
 
 def is_same_source(read: str, cited: str) -> bool:
-    """Return whether two addresses name the same web page, or a file and a section of it."""
+    """Return whether two addresses name the same web page, or a file and a section of that file."""
     if read == cited:
         return True
     if read.startswith("local:"):

@@ -6,7 +6,7 @@
           └─> vector: nearest ────────┴──> fused by rank ──> hits
 
 Vectors are stored as 16-bit floats and compared with the vector of a query by brute force. All come from one model.
-They are used only if a check on the person's own sources has shown that they help; see `VectorSearch.check`.
+Searches use vectors only if a check on the person's own sources has shown an improvement; see `VectorSearch.check`.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Embedder(Protocol):
     name: str
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text; `ModelError` if that fails."""
+        """Return a vector for each text; `ModelError` if the endpoint fails."""
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -55,7 +55,7 @@ class VectorState:
     """The stored vectors.
 
     Attributes:
-        helps: Whether they improve searches; None if not checked.
+        helps: Whether the vectors improve searches; None before a check.
     """
 
     model: str
@@ -65,7 +65,7 @@ class VectorState:
 
 
 def load_state(db: sqlite3.Connection) -> VectorState | None:
-    """Return the stored vectors; None if there are none."""
+    """Return the state of the stored vectors, or None without vectors."""
     row = db.execute("SELECT model, dimension, n_changes, helps FROM vector_models").fetchone()
     if row is None:
         return None
@@ -74,7 +74,7 @@ def load_state(db: sqlite3.Connection) -> VectorState | None:
 
 
 def count_missing(db: sqlite3.Connection, model: str) -> tuple[int, int]:
-    """Count the passages that have no vector of a model, and their characters."""
+    """Count the passages without a vector of a model, and the characters of these passages."""
     state = load_state(db)
     has_vector = "p.passage_id IN (SELECT passage_id FROM passage_vectors)"
     missing = "" if state is None or state.model != model else f" WHERE NOT {has_vector}"
@@ -84,7 +84,7 @@ def count_missing(db: sqlite3.Connection, model: str) -> tuple[int, int]:
 
 
 def load_missing(db: sqlite3.Connection, after: int, limit: int) -> list[tuple[int, str]]:
-    """Return the numbers and texts of passages without a vector, after a number."""
+    """Return the numbers and texts of passages without a vector; their numbers are above `after`."""
     return [(row["passage_id"], row["text"]) for row in db.execute(_MISSING, (after, limit))]
 
 
@@ -101,7 +101,7 @@ def store_vectors(
 ) -> None:
     """Store the normalised vectors of passages; passages that were deleted in the meantime are skipped.
 
-    Errors: `UsageError` for vectors of another length than the stored ones.
+    Errors: `UsageError` for vectors of another length than the stored vectors.
     """
     import numpy as np
 
@@ -188,8 +188,8 @@ class EmbeddingForecast:
     Attributes:
         model: The model.
         passages: Number of passages without a vector.
-        tokens: Their tokens, estimated at four characters each.
-        usd: Their cost in US dollars; None without a price of the model.
+        tokens: Number of tokens, estimated at four characters each.
+        usd: Cost in US dollars; None without a price of the model.
     """
 
     model: str
@@ -240,9 +240,9 @@ class VectorSearch:
         """Embed the passages that have no vector of the model, in batches; finished batches remain stored.
 
         Args:
-            progress: Called with the number of finished passages, the number of all, and the model's name.
+            progress: Called with the number of finished passages, the number of all passages, and the model's name.
 
-        Errors: `ModelError` if the endpoint fails, with the number of embedded passages; call it again to continue.
+        Errors: `ModelError` if the endpoint fails, with the number of embedded passages; another call continues.
             `UsageError` for vectors of another length.
         """
         model, total = self._embedder.name, (await self.forecast()).passages
@@ -261,7 +261,7 @@ class VectorSearch:
             progress(done, total, model)
 
     async def vector(self, query: str) -> Sequence[float] | None:
-        """Return the vector of a query; None if vectors were not shown to help, or the endpoint does not answer."""
+        """Return the vector of a query, or None if no check showed an improvement or the endpoint does not answer."""
         state = await self._database.read(load_state)
         if state is None or state.model != self._embedder.name or not state.helps:
             return None
@@ -283,7 +283,7 @@ class VectorSearch:
         by_vectors = text_index.sections_of(db, nearest)
         similarities = {(hit.source_id, hit.anchor): hit.similarity for hit in by_vectors}
         hits = {(hit.source_id, hit.anchor): hit for hit in (*by_vectors, *by_words)}
-        order = fuse_ranks([[(hit.source_id, hit.anchor) for hit in found] for found in (by_words, by_vectors)])
+        order = fuse_ranks([[(hit.source_id, hit.anchor) for hit in ranking] for ranking in (by_words, by_vectors)])
         return [replace(hits[key], similarity=similarities.get(key)) for key in order[:limit]]
 
     async def check(self, n_queries: int, scope: Sequence[str] | None) -> list[RankingCheck]:
@@ -295,18 +295,18 @@ class VectorSearch:
         state = await self._database.read(load_state)
         if state is None or state.model != model:
             raise UsageError(f"The sources have no vectors of {brief(model)}. Call wb.sources.embed() first.")
-        known = await self._database.read(partial(_known_items, n_queries=n_queries, scope=scope))
-        if not known:
+        items = await self._database.read(partial(_known_items, n_queries=n_queries, scope=scope))
+        if not items:
             raise UsageError(
-                "The sources have no passages from which queries can be created. Add more with wb.sources.add()."
+                "The sources have no passages from which queries can be created. Add more files with wb.sources.add()."
             )
-        vectors = await self._embedder.embed([query for query, _ in known])
+        vectors = await self._embedder.embed([query for query, _ in items])
 
         def ranks(db: sqlite3.Connection) -> tuple[list[int], list[int]]:
             within = text_index.ranges(db, scope)
             by_words: list[int] = []
             by_both: list[int] = []
-            for (text, expected), vector in zip(known, vectors, strict=True):
+            for (text, expected), vector in zip(items, vectors, strict=True):
                 query = parse_query(text)
                 by_words.append(_rank(expected, text_index.find(db, query, _CHECKED_RANKS[-1], within)))
                 by_both.append(_rank(expected, self.find(db, query, vector, _CHECKED_RANKS[-1], within)))
@@ -318,8 +318,8 @@ class VectorSearch:
         helps = both[1] > words[1] and both[0] >= words[0]
         await self._database.write(partial(store_check, model=model, helps=helps))
         return [
-            RankingCheck("words", words[0], words[1], words[2], len(known), not helps),
-            RankingCheck("words and vectors", both[0], both[1], both[2], len(known), helps),
+            RankingCheck("words", words[0], words[1], words[2], len(items), not helps),
+            RankingCheck("words and vectors", both[0], both[1], both[2], len(items), helps),
         ]
 
 
@@ -328,8 +328,8 @@ def _known_items(
 ) -> list[tuple[str, tuple[str, str]]]:
     """Create queries from passages that are spread evenly over the sources, each with its expected section.
 
-    A query has a few words of a sentence, without the rarest one, because a person seldom remembers the exact word.
-    They are in alphabetical order, so that no phrase of the sentence remains.
+    A query has a few words of a sentence, without the rarest word, because a person seldom remembers the exact word.
+    The words are in alphabetical order, so that no phrase of the sentence remains.
     """
     within = text_index.ranges(db, scope)
     numbers = [
@@ -338,7 +338,7 @@ def _known_items(
         for row in db.execute("SELECT passage_id FROM passages WHERE passage_id BETWEEN ? AND ? ORDER BY 1", limits)
     ]
     step = max(len(numbers) // max(n_queries, 1), 1)
-    known: list[tuple[str, tuple[str, str]]] = []
+    items: list[tuple[str, tuple[str, str]]] = []
     for hit in text_index.sections_of(db, [(number, 0.0) for number in numbers[::step]]):
         sentence = max((sentence.quote for sentence in split_sentences(hit.passage)), key=len, default="")
         query = parse_query(sentence)
@@ -346,12 +346,12 @@ def _known_items(
         words = sorted(query.terms, key=lambda term: counts.get(term, 0))[_RAREST_LEFT_OUT:][:_MOST_WORDS]
         if len(words) >= _LEAST_WORDS:
             spelled = sorted(query.spellings.get(word, word) for word in words)
-            known.append((" ".join(spelled), (hit.source_id, hit.anchor)))
-    return known[:n_queries]
+            items.append((" ".join(spelled), (hit.source_id, hit.anchor)))
+    return items[:n_queries]
 
 
 def _rank(expected: tuple[str, str], hits: Sequence[IndexHit]) -> int:
-    """Return the rank of a section among hits, from 1; 0 if it is not among them."""
+    """Return the rank of a section among hits, from 1, or 0 for a section that was not found."""
     return next((rank for rank, hit in enumerate(hits, 1) if (hit.source_id, hit.anchor) == expected), 0)
 
 

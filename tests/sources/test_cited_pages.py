@@ -72,7 +72,7 @@ def test_picture_of_a_missing_or_unreadable_page_is_a_clear_error(tmp_path: Path
     with pytest.raises(UsageError, match="a.pdf is encrypted and needs a password"):
         page_picture(path, 1)
     path.unlink()
-    with pytest.raises(NotFound, match=r"a\.pdf is missing, so its page 1 cannot be shown"):
+    with pytest.raises(NotFound, match=r"a\.pdf is missing, so page 1 cannot be shown"):
         page_picture(path, 1)
 
 
@@ -125,7 +125,7 @@ def test_citation_of_a_pdf_is_its_passage_and_its_page(wb: af.Workbench, tmp_pat
         assert marked_rows(citation.picture())
         assert '<img alt="Page 2 of Birds: page 2" src="data:image/png;base64,' in citation._repr_html_()
     (tmp_path / "notes" / "birds.pdf").unlink()
-    assert "is missing, so its page 2 cannot be shown" in run.citation(1)._repr_html_()
+    assert "is missing, so page 2 cannot be shown" in run.citation(1)._repr_html_()
     assert SENTENCE in run.citation(1)._repr_html_()
 
 

@@ -536,4 +536,4 @@ def test_page_of_a_cited_pdf_is_shown_on_a_click(chat: Open, tmp_path: Path) -> 
     assert "cited_page" not in saved
     (folder / "birds.pdf").unlink()
     answer = page.do("cited_page", orjson.loads(html.unescape(found[1])))
-    assert "is missing, so its page 2 cannot be shown" in answer["message"]
+    assert "is missing, so page 2 cannot be shown" in answer["message"]

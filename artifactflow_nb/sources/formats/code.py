@@ -1,7 +1,7 @@
 """Code as sections: Python source by top-level class or function, and Jupyter notebooks by cell with its text output.
 
-The tokens of Python are found by a regular expression, not with `ast`, which would print warnings below the current
-cell and rejects code of other Python versions.
+A regular expression finds the tokens of Python, because `ast` would print warnings below the current cell and rejects
+code of other Python versions.
 """
 
 import json
@@ -38,10 +38,10 @@ _TITLE_CHARS = 120
 
 
 def split_by_definitions(source: str, path: PurePath) -> ExtractedDocument:
-    """Return a section for each top-level class and function, with its decorators and the comments right above it.
+    """Return a section for each top-level class and function, with decorators and the comments right above.
 
-    Code before the first definition is `module`, code between two of them `code`. Source with an unterminated string or
-    bracket is not Python: it is split as plain text.
+    Code before the first definition is `module`, code between definitions `code`. Source with an unterminated string
+    or bracket is not Python and is split as plain text.
     """
     starts: list[tuple[int, str]] = [(0, "")]  # of each section, with the name of its class or function
     decorated: int | None = None
@@ -83,7 +83,7 @@ _OVERWRITTEN = re.compile(r"[^\n]*\r")  # of a progress bar
 
 
 def split_by_cells(data: bytes, path: PurePath) -> ExtractedDocument:
-    """Return a section for each cell with text: `cell-3`, titled by the heading above it.
+    """Return a section for each cell with text: `cell-3`, titled by the heading above the cell.
 
     A code cell consists of its source and, below a line `Output:`, the first 2,000 characters of its text output.
 
@@ -112,7 +112,7 @@ def split_by_cells(data: bytes, path: PurePath) -> ExtractedDocument:
 
 
 def _cells(notebook: Any) -> list[dict[str, Any]]:
-    """Return the cells of a notebook; before format 4 they are in worksheets."""
+    """Return the cells of a notebook; before format 4 the cells are in worksheets."""
     sheets = notebook.get("worksheets", [notebook]) if isinstance(notebook, dict) else []
     lists = [sheet["cells"] for sheet in sheets if isinstance(sheet, dict) and isinstance(sheet.get("cells"), list)]
     if not lists:
@@ -137,7 +137,7 @@ def _output(cell: Mapping[str, Any], omitted: Counter[str]) -> str:
             texts.append(f"{output.get('ename', '')}: {output.get('evalue', '')}")
             continue
         mime_bundle = output.get("data")
-        # Before format 4 the forms are named without the first part of their types, such as `html`.
+        # Before format 4 the names of the forms lack the first part of the type: `html` instead of `text/html`.
         forms = mime_bundle if isinstance(mime_bundle, dict) else {f"text/{kind}": output[kind] for kind in output}
         omitted["picture"] += any(str(kind).rpartition("/")[0] == "image" for kind in forms) or "png" in output
         written = (

@@ -29,7 +29,7 @@ _VOWELS = frozenset("aeiou")
 
 
 def name_glyphs(numbers: Sequence[int]) -> str:
-    """Read the numbers of glyphs as characters in the order of most fonts; empty if no text results."""
+    """Read the numbers of glyphs as characters in the order of most fonts; return "" if no text results."""
     text = "".join(map(_glyph, numbers))
     letters = [char for char in text.lower() if char.isalpha()]
     is_text = (

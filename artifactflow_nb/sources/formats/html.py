@@ -3,8 +3,8 @@
 Scripts, styles, comments and hidden elements are removed before the main text is extracted, and only http and https
 addresses of links are kept.
 
-`strip_markup` first removes, in linear time, markup for which parsers need quadratic time: overlong tags are cut to
-their names. `read_plain_page` is for the person's own pages where trafilatura is not installed.
+`strip_markup` first removes, in linear time, markup for which parsers need quadratic time, and cuts overlong tags to
+the name. `read_plain_page` is for the person's own pages where trafilatura is not installed.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 from artifactflow_nb.sources.formats.sections import import_library
 
-_MAX_TAG_CHARS = 8000  # characters; pictures written into their tag are longer, and are not read
+_MAX_TAG_CHARS = 8000  # a tag that contains a picture is longer, and is not read
 _OPENING = re.compile(r"<(?:(script\b|style\b)|!--|(!\[|\?|/(?![a-z])))", re.IGNORECASE)
 _CLOSING = {
     "script": re.compile(r"</script\b[^<>]{0,100}>", re.IGNORECASE),
@@ -24,7 +24,7 @@ _CLOSING = {
     "": re.compile(r"--!?>"),
 }
 _END = re.compile(">")
-"""The end of what is a comment in HTML: sections such as CDATA, instructions, and end tags without a name."""
+"""The end of every other comment in HTML: a section such as CDATA, an instruction, or an end tag without a name."""
 _HEAD_CHARS = 2000
 _CLOSED = re.compile(r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)\b)(\w{1,20})\b([^<>]*)/>")
 """An element of XHTML that ends in its tag: in HTML, `<title/>` would take the rest of the page."""
@@ -66,7 +66,7 @@ _PREFIXES = {"li": "- ", **{f"h{n}": "#" * n + " " for n in range(1, 7)}}
 _HIDDEN_STYLE = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?![.\d])")
 _LINEBREAKS = re.compile(r"\n[ \t]*\n\s*")
 _MAX_ELEMENTS = 30_000
-"""Maximum size for finding the main text, whose time is quadratic; of a larger page all text is returned."""
+"""Maximum size for finding the main text, which takes quadratic time; all text of a larger page is returned."""
 
 _MAX_ATTRIBUTES = 100
 _MAX_TITLE_CHARS = 300
@@ -77,8 +77,8 @@ class PageText:
     """A page as text.
 
     Attributes:
-        title: Its title, else its first heading; empty without both.
-        text: Its main text as Markdown; all its text if no main text is found.
+        title: The title of the page, or else the first heading, or an empty string.
+        text: The main text as Markdown, or all text if no main text is found.
     """
 
     title: str
@@ -86,9 +86,9 @@ class PageText:
 
 
 def read_page(markup: str, url: str = "") -> PageText:
-    """Read a page; `LibraryMissing` without the libraries for it.
+    """Read a page; `LibraryMissing` without lxml and trafilatura.
 
-    `url` makes links absolute; without it, relative links become plain text.
+    `url` makes links absolute; without `url`, relative links become plain text.
     """
     trafilatura, lxml_html = import_library("trafilatura", "a page"), import_library("lxml.html", "a page")
     etree: Any = importlib.import_module("lxml.etree")
@@ -193,7 +193,7 @@ class _PageParser(HTMLParser):
             self._pieces.append(" ")
             if tag not in _OPTIONAL_END:
                 self._skipped.append(tag)
-            elif not self._skipped:  # its own end may never come: the next block ends it
+            elif not self._skipped:  # the next block ends this block, whose own end may never come
                 self._hidden = True
         elif tag == "title":
             self._in_title = not self.title

@@ -21,7 +21,7 @@ _PART_CHARS = 1200  # characters of a section of a plain text without headings
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of a text: its offsets, which include an underline, and its title."""
+    """A heading of a text: the title, and the offsets, which include an underline."""
 
     start: int
     end: int
@@ -29,33 +29,33 @@ class Heading:
 
 
 def split_by_headings(text: str, path: PurePath) -> ExtractedDocument:
-    """Return a section for each heading with the text up to the next one; text before the first one is `start`."""
+    """Return a section for each heading, up to the next heading; the text before the first heading is `start`."""
     blocks = [block for block in split_blocks(text) if block.kind == "heading"]
     headings = [Heading(block.start, block.end, block.title) for block in blocks]
     return split_at(text, headings, path, text[: headings[0].start] if headings else text)
 
 
-def split_at(text: str, heads: Sequence[Heading], path: PurePath, preamble: str) -> ExtractedDocument:
-    """Split a text at headings: a section for a preamble that is not blank, and one for each heading with text."""
-    stops = [*(head.start for head in heads), len(text)]
-    has_own_title = heads and not preamble.strip() and not is_numbered(heads[0].title)
-    title = heads[0].title if has_own_title else title_from_path(path)
-    is_manual = bool(heads) and heads[0].title == "NAME"
-    if is_manual:  # of a manual page: above it is a running head, below it the subject
-        title, preamble = clip(text[heads[0].end : stops[1]], _TITLE_COLUMNS) or title, ""
+def split_at(text: str, headings: Sequence[Heading], path: PurePath, preamble: str) -> ExtractedDocument:
+    """Split a text into a section for a preamble that is not blank, and a section for each heading with text."""
+    stops = [*(heading.start for heading in headings), len(text)]
+    has_own_title = headings and not preamble.strip() and not is_numbered(headings[0].title)
+    title = headings[0].title if has_own_title else title_from_path(path)
+    is_manual = bool(headings) and headings[0].title == "NAME"
+    if is_manual:  # above the heading of a manual page is a running head, below the heading the subject
+        title, preamble = clip(text[headings[0].end : stops[1]], _TITLE_COLUMNS) or title, ""
     sections = [DocumentSection("start", title, preamble.strip("\n"))] if preamble.strip() else []
     anchors = AnchorAllocator({"start"} if sections else set())
-    for head, stop in zip(heads, stops[1:], strict=True):
-        section = text[head.start : stop].strip("\n")
-        if text[head.end : stop].strip():
+    for heading, stop in zip(headings, stops[1:], strict=True):
+        section = text[heading.start : stop].strip("\n")
+        if text[heading.end : stop].strip():
             # The sections of a manual page are long lists, in which distant words would seem to be together.
             parts = [part.text for part in split_by_length(section, path).sections] if is_manual else [section]
-            sections += [DocumentSection(anchors.allocate(slug(head.title)), head.title, part) for part in parts]
+            sections += [DocumentSection(anchors.allocate(slug(heading.title)), heading.title, part) for part in parts]
     return ExtractedDocument(title, tuple(sections))
 
 
 def split_plain_text(text: str, path: PurePath) -> ExtractedDocument:
-    """Split a plain text at its underlined headings if it has any, else as `split_by_length` does."""
+    """Split a plain text at underlined headings; split a text without headings by `split_by_length`."""
     blocks = split_blocks(text)
     if any(block.kind == "heading" for block in blocks):
         return split_by_headings(text, path)
@@ -65,7 +65,7 @@ def split_plain_text(text: str, path: PurePath) -> ExtractedDocument:
 def split_by_length(text: str, path: PurePath, blocks: Sequence[TextBlock] | None = None) -> ExtractedDocument:
     """Split a text at paragraphs into parts of about 1,200 characters, without looking for headings.
 
-    `path` is for the title; `blocks` are the blocks of the text if they are known already.
+    `path` is for the title; `blocks` are the blocks of the text, or None.
     """
     groups: list[list[TextBlock]] = []
     for block in split_blocks(text) if blocks is None else blocks:
@@ -80,11 +80,11 @@ def split_by_length(text: str, path: PurePath, blocks: Sequence[TextBlock] | Non
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")  # any ASCII punctuation
 _EXPLICIT_MARKUP = re.compile(r"(?:\.\.(?:[ \t][^\n]*)?\n(?:[ \t]+[^\n]*\n|[ \t]*\n)*|[ \t]*\n)*")
-"""Comments, targets and directives, with the indented lines that belong to them."""
+"""Comments, targets and directives, with their indented lines."""
 
 
 def split_by_underlines(text: str, path: PurePath) -> ExtractedDocument:
-    """Return a section for each underlined heading; comments and directives above the first one are omitted."""
+    """Return a section for each underlined heading; comments and directives above the first heading are omitted."""
     headings: list[Heading] = []
     lines = text.splitlines(keepends=True)
     start = 0

@@ -1,7 +1,7 @@
 """The text of a PDF, page by page, and pictures of its pages, with pdfium.
 
-pdfium is not safe in threads, so one lock guards every call, and every object is closed within it, since a finalizer
-could run in any thread.
+pdfium is not safe in threads, so one lock guards every call, and every object is closed under the lock, since a
+finalizer could run in any thread.
 """
 
 import re
@@ -50,13 +50,13 @@ class PdfText:
     """The text of a PDF.
 
     Attributes:
-        title: The title in the metadata, otherwise the line in the largest type on the first page; empty without both.
-        pages: The texts of its first pages, in order; empty for a page without text.
+        title: The title in the metadata, or else the line in the largest type on the first page, or an empty string.
+        pages: The texts of the first pages, in order; the text of a page without text is empty.
         info: The metadata of the file by the names of the format: `Title`, `Author`, `Subject`, `Keywords`.
-        opening: The texts of its first two pages, with their heads and feet.
+        opening: The texts of the first two pages, with running heads and feet.
         scanned: Numbers of the pages that are pictures without text.
         broken: Numbers of the pages that pdfium could not read.
-        damaged: Numbers of the pages whose fonts do not say which letters their glyphs are.
+        damaged: Numbers of the pages with fonts that do not map glyphs to letters.
         unread: Further parts of the file, with their number.
     """
 
@@ -72,7 +72,7 @@ class PdfText:
 
     @property
     def omitted(self) -> str:
-        """The parts that were not read; empty if all were read."""
+        """The parts that were not read; empty if all parts were read."""
         read = len(self.pages)
         parts = [f"only the first {read:,} of {self.n_pages:,} pages were read"] if read < self.n_pages else []
         if self.scanned:
@@ -87,7 +87,7 @@ class PdfText:
 def read_pdf(data: bytes, timeout_s: float) -> PdfText:
     """Read pages until the time is over, at most `MAX_PAGES`.
 
-    Columns are read one after the other, and values of forms and typed annotations at their places; running heads and
+    Columns are read one after another, and values of forms and typed annotations at their places; running heads and
     page numbers are omitted, and words that are hyphenated at the end of a line are joined.
 
     Errors: `UnreadableFile` for a broken or encrypted file and for a scan without text; `LibraryMissing` without
@@ -136,7 +136,7 @@ def read_pdf(data: bytes, timeout_s: float) -> PdfText:
 def open_pdf(data: bytes) -> Iterator[Any]:
     """Open a PDF as pypdfium2's `PdfDocument` while other threads wait.
 
-    Errors: as those of `read_pdf`, except for scans.
+    Errors: as for `read_pdf`, except for scans.
     """
     pdfium = _pdfium()
     with _LOCK, ExitStack() as opened:
@@ -170,9 +170,9 @@ def open_page(document: Any, number: int) -> Iterator[tuple[Any, Any]]:
 
 
 def _list_pages(numbers: tuple[int, ...]) -> str:
-    listed = ", ".join(f"{number}" for number in numbers[:_MAX_LISTED_PAGES])
+    first = ", ".join(f"{number}" for number in numbers[:_MAX_LISTED_PAGES])
     rest = f" and {len(numbers) - _MAX_LISTED_PAGES:,} more" if len(numbers) > _MAX_LISTED_PAGES else ""
-    return f"page{'s' if len(numbers) > 1 else ''} {listed}{rest}"
+    return f"page{'s' if len(numbers) > 1 else ''} {first}{rest}"
 
 
 def _extract(data: bytes, path: PurePath) -> ExtractedDocument:

@@ -43,7 +43,7 @@ _Pattern = tuple[str, int | None]
 
 
 class Fragment(NamedTuple):
-    """The box of a piece of text in points; y grows upwards. It is a tuple, because a page has hundreds."""
+    """The box of a piece of text in points; y grows upwards. A tuple is small, and a page has hundreds of boxes."""
 
     left: float
     bottom: float
@@ -52,9 +52,9 @@ class Fragment(NamedTuple):
 
 
 def read_columns(boxes: Sequence[Fragment]) -> list[Fragment]:
-    """Return the lines of a page column by column if the file has them row by row; otherwise empty.
+    """Return the lines of a page column by column, or an empty list unless the file has the lines row by row.
 
-    Tables are unchanged, since their cells do not fill their columns.
+    Tables are unchanged, since cells do not fill the columns.
     """
     if len(boxes) < _MIN_FRAGMENTS:
         return []
@@ -82,7 +82,7 @@ def read_columns(boxes: Sequence[Fragment]) -> list[Fragment]:
     for line in lines:
         if line in column_of:
             waiting[column_of[line]].append(line)
-        else:  # a line across the columns: the text above it comes first
+        else:  # a line across the columns: the text above comes first
             ordered += [above for column in waiting for above in column] + [line]
             waiting = [[] for _ in columns]
     return ordered + [below for column in waiting for below in column]
@@ -93,7 +93,7 @@ def may_have_columns(lefts: Sequence[float], n_others: int = 0) -> bool:
 
     Args:
         lefts: The edges of the first fragments of the lines, or of all fragments.
-        n_others: Number of the other fragments, each of which adds at most two alternations.
+        n_others: Number of the other fragments; each fragment adds at most two alternations.
     """
     middle = (min(lefts) + max(lefts)) / 2 if lefts else 0.0
     sides = [left > middle for left in lefts]
@@ -148,7 +148,7 @@ def _is_prose(column: Sequence[Fragment]) -> bool:
 
 
 def title_of(lines: Sequence[tuple[str, float]]) -> str:
-    """Return the first lines in the largest font, from lines with heights; empty if it is hardly larger than others."""
+    """Return the first lines in the largest font, from lines with heights; empty if other fonts are hardly smaller."""
     sizes = [size for text, size in lines if len(text) > 1]
     if len(sizes) < _MIN_TITLED_LINES or max(sizes) < _TITLE_SIZE * statistics.median(sizes):
         return ""
@@ -158,7 +158,7 @@ def title_of(lines: Sequence[tuple[str, float]]) -> str:
 
 
 class PlacedLine(NamedTuple):
-    """A line with the position of its first letter; a line that pdfium joined with the next also has a lower end."""
+    """A line with the position of the first letter; a line that pdfium joined with the next also has a lower end."""
 
     text: str
     x: float
@@ -167,7 +167,7 @@ class PlacedLine(NamedTuple):
 
 
 def mark_paragraphs(lines: Sequence[PlacedLine]) -> str:
-    """Join lines to text, with a blank line before each one that is indented or has a gap above it."""
+    """Join lines to text, with a blank line before each line that is indented or has a gap above."""
     if not lines:
         return ""
     steps = [above.end_y - line.y for above, line in pairwise(lines)]
@@ -186,26 +186,26 @@ def mark_paragraphs(lines: Sequence[PlacedLine]) -> str:
 
 
 def mend_pages(pages: Sequence[str]) -> Iterator[str]:
-    """Remove running heads and page numbers from pages, and join their hyphenated words."""
+    """Remove running heads and page numbers from pages, and join hyphenated words."""
     return mend_words(_without_heads(pages))
 
 
 def mend_words(pages: Sequence[str]) -> Iterator[str]:
-    """Join the words that are hyphenated at the end of a line; compounds keep their hyphen."""
-    # Searching each mark separately takes a tenth of the time of the expression.
+    """Join the words that are hyphenated at the end of a line; compounds keep the hyphen."""
+    # Separate searches for each mark take a tenth of the time of the expression.
     has_mark = [any(mark in page for mark in _DIVIDING) for page in pages]
     whole = [_DIVIDER.sub("0", page) for page in pages] if any(has_mark) else []
     words = Counter(word.lower() for page in whole for word in _WORDS.findall(page))
 
     def joint(match: re.Match[str]) -> str:
-        """Return the text that joins two parts of a word: the hyphen of a compound, otherwise nothing."""
+        """Return the text that joins two parts of a word: the hyphen of a compound, or an empty string."""
         page, (start, stop) = match.string, match.span()
         first, second = _LAST_LETTERS.search(page[:start][-_MAX_WORD_CHARS:]), _WORDS.match(page, stop)
         if "\xad" in match[0] or first is None or second is None:
             return ""
-        parts = first[0].lower(), second[0].lower()
-        is_compound = words["-".join(parts)] or (words[parts[0]] and words[parts[1]])
-        return "-" if second[0][0].isupper() or (is_compound and not words["".join(parts)]) else ""
+        pair = first[0].lower(), second[0].lower()
+        is_compound = words["-".join(pair)] or (words[pair[0]] and words[pair[1]])
+        return "-" if second[0][0].isupper() or (is_compound and not words["".join(pair)]) else ""
 
     for page, is_marked in zip(pages, has_mark, strict=True):
         yield (_MARKS.sub("", _DIVIDER.sub(joint, page)) if is_marked else page).strip()
@@ -214,13 +214,13 @@ def mend_words(pages: Sequence[str]) -> Iterator[str]:
 def _without_heads(pages: Sequence[str]) -> list[str]:
     """Remove page numbers and running heads: lines at the edges of neighbouring pages that differ by the page's number.
 
-    Heads without a number stay where they first stand. On a page whose number stands alone, other numbers are data.
+    The first occurrence of a head without a number stays. Beside a separate page number, other numbers are data.
     """
     split = [page.split("\n\n") for page in pages]
     places: dict[_Pattern, set[int]] = defaultdict(set)
-    for number, parts in enumerate(split):
-        edges = (part for part in (*parts[:_EDGE_PARTS], *parts[-_EDGE_PARTS:]) if part.count("\n") < _EDGE_LINES)
-        for line in {line for part in edges for line in part.split("\n")}:
+    for number, texts in enumerate(split):
+        edges = (text for text in (*texts[:_EDGE_PARTS], *texts[-_EDGE_PARTS:]) if text.count("\n") < _EDGE_LINES)
+        for line in {line for text in edges for line in text.split("\n")}:
             for pattern in _patterns(line, number):
                 places[pattern].add(number)
                 places["", pattern[1]].add(number)
@@ -251,11 +251,11 @@ def _without_heads(pages: Sequence[str]) -> list[str]:
     def is_head(part: str, number: int) -> bool:
         return part.count("\n") < _EDGE_LINES and all(is_head_line(line, number) for line in part.split("\n"))
 
-    return ["\n\n".join(_body(parts, [is_head(part, number) for part in parts])) for number, parts in enumerate(split)]
+    return ["\n\n".join(_body(texts, [is_head(text, number) for text in texts])) for number, texts in enumerate(split)]
 
 
 def _body(parts: Sequence[str], are_heads: Sequence[bool]) -> Sequence[str]:
-    """Return the paragraphs of a page without heads at its edges; all if there is nothing else, as on a slide."""
+    """Return the paragraphs of a page without heads at its edges; return all if all are heads, as on a slide."""
     for depth in range(_EDGE_PARTS, 0, -1):
         start, stop = 0, len(parts)
         while start < min(stop, depth) and are_heads[start]:
@@ -268,7 +268,7 @@ def _body(parts: Sequence[str], are_heads: Sequence[bool]) -> Sequence[str]:
 
 
 def _patterns(line: str, number: int) -> Iterator[_Pattern]:
-    """Yield the line, and for each number in it the line without it and the number minus the one of its page."""
+    """Yield the line, and for each number in the line the rest of the line and the number minus the page's number."""
     yield line, None
     if _ROMAN.fullmatch(line):
         values = [_ROMAN_VALUES[letter] for letter in line.lower()]

@@ -27,9 +27,9 @@ _BUTTON, _CHECK_BOX, _RADIO_BUTTON, _COMBO_BOX, _LIST_BOX, _SIGNATURE = 1, 2, 3,
 
 
 class PageLines(NamedTuple):
-    """The lines of a page, the same with the heights of their fonts, and the number of comments, which are not read.
+    """The lines of a page, without and with the heights of their fonts, and the number of comments, which are not read.
 
-    `is_damaged` means that letters are unknown, since their font does not name them.
+    `is_damaged` means that letters are unknown, because a font does not name them.
     """
 
     lines: list[PlacedLine]
@@ -39,7 +39,7 @@ class PageLines(NamedTuple):
 
 
 def read_lines(document: Any, page: Any, text_page: Any, with_sizes: bool = False) -> PageLines:
-    """Read the lines of an open page column by column, also of one that is turned."""
+    """Read the lines of an open page column by column, also if the page is turned."""
     raw = importlib.import_module("pypdfium2.raw")
     with ExitStack() as opened:
         turns = _turns(raw, text_page)
@@ -75,7 +75,7 @@ def _turns(raw: Any, text_page: Any) -> int:
 
 
 class _PageText(NamedTuple):
-    """The text of a page, and a function that maps the index of a character in it to the one on the page."""
+    """The text of a page, and a function that maps the index of a character in the text to the index on the page."""
 
     text: str
     page_index: Callable[[int], int]
@@ -106,7 +106,7 @@ def _page_text(raw: Any, text_page: Any) -> _PageText:
 
 
 def _place_lines(raw: Any, text_page: Any, page_text: _PageText, turns: int) -> list[tuple[PlacedLine, int]]:
-    """Return the lines in the order of the file, each with the index of its first character."""
+    """Return the lines in the order of the file, each with the index of the first character."""
     handle = text_page.raw
     x, y = ctypes.c_double(), ctypes.c_double()
     places = ctypes.byref(x), ctypes.byref(y)
@@ -132,7 +132,7 @@ def _place_lines(raw: Any, text_page: Any, page_text: _PageText, turns: int) -> 
 
 
 def _in_columns(raw: Any, text_page: Any, lines: Sequence[PlacedLine]) -> list[PlacedLine]:
-    """Return the lines of a page column by column if the file has them row by row; otherwise empty."""
+    """Return the lines of a page column by column, or an empty list unless the file has the lines row by row."""
     count = raw.FPDFText_CountRects(text_page, 0, -1)
     if count > _MAX_FRAGMENTS or not may_have_columns([line.x for line in lines], count - len(lines)):
         return []
@@ -175,7 +175,7 @@ def _annotations(raw: Any, form: Any, page: Any) -> tuple[list[PlacedLine], int]
 
 
 def _field_value(raw: Any, form: Any, annotation: Any) -> str:
-    """Return what a field of a form shows; empty for buttons, signatures and passwords."""
+    """Return the displayed value of a field of a form, which is empty for buttons, signatures and passwords."""
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
     if kind in {_CHECK_BOX, _RADIO_BUTTON}:
         return "☒" if raw.FPDFAnnot_IsChecked(form, annotation) else "☐"
@@ -199,7 +199,7 @@ def _string(function: Callable[..., int], *arguments: Any) -> str:
 def _with_fields(
     raw: Any, text_page: Any, places: Sequence[tuple[PlacedLine, int]], fields: Sequence[PlacedLine]
 ) -> list[PlacedLine]:
-    """Put each field into the line beside it; without one, above the first line below it."""
+    """Put each field into the line beside the field, or above the first line below the field."""
     lines = [line for line, _ in places]
     x, y = ctypes.c_double(), ctypes.c_double()
     alone = []

@@ -20,10 +20,10 @@ RICH_BYTES = 50_000_000
 """The largest file with pictures or outputs that is read."""
 
 SIDE_FILES = ("-wal", "-journal")
-"""Files beside an SQLite database that is in use: changes that are not in it yet, or are being undone."""
+"""Files beside an SQLite database in use: changes that the database does not contain yet, or that are being undone."""
 
 Metadata = tuple[tuple[str, Mapping[str, Any]], ...]
-"""What a file says about itself and its sections: JSON objects, each with the anchor of its section, or with ""."""
+"""The metadata of a file and its sections: JSON objects, each with the anchor of a section, or ""."""
 
 _NOT_IN_SLUG = re.compile(r"[^\w.]+")
 
@@ -47,7 +47,7 @@ class ExtractedDocument:
     """A document split into sections.
 
     Attributes:
-        omitted: The parts that are not in its sections, such as `2 pictures`; empty for a complete document.
+        omitted: The parts that no section contains, such as `2 pictures`; empty for a complete document.
     """
 
     title: str
@@ -64,7 +64,7 @@ class Extractor:
         max_bytes: Size limit; larger files are not read.
         extract: Splits the file's bytes into sections; the path provides a title. Raises `UnreadableFile`.
         describe: Converts the metadata of the document to the metadata that the store keeps.
-        is_in_folders: Whether such files are read if their folder is added; otherwise a person adds each.
+        is_in_folders: Whether a file is read if its folder is added; otherwise a person adds each file.
     """
 
     name: str
@@ -80,7 +80,7 @@ Extractors = Mapping[str, Extractor]
 
 
 def kind_of(path: PurePath, extractors: Extractors) -> str:
-    """Return the kind of a file: its whole name if it has an extractor, otherwise its suffix, which may have none."""
+    """Return the kind of a file: the whole name if it has an extractor, or else the suffix, which may be unknown."""
     name = path.name.lower()
     return name if name in extractors else path.suffix.lower()
 
@@ -92,7 +92,7 @@ class AnchorAllocator:
     _used: set[str] = field(default_factory=set)
 
     def allocate(self, anchor: str) -> str:
-        """Return the anchor, with a number appended if an earlier section has the same."""
+        """Return the anchor, with a number appended if an earlier section has the same anchor."""
         name = unused_name(anchor, self._used.__contains__)
         self._used.add(name)
         return name
@@ -113,7 +113,7 @@ def slug(text: str, fallback: str = "section") -> str:
 
 
 def name_slug(name: str, fallback: str) -> str:
-    """Convert the name of a file or folder to a part of an address: like `slug`, but upper case is kept."""
+    """Convert the name of a file or folder to a part of an address: like `slug`, but with upper case."""
     return _NOT_IN_SLUG.sub("-", name).strip("-.") or fallback
 
 
@@ -129,7 +129,7 @@ def title_from_path(path: PurePath) -> str:
 
 
 def list_counts(counts: Counter[str]) -> str:
-    """Write how many there are of each noun, except 0: `2 pictures, 1 comment`."""
+    """List nouns with their counts, except counts of 0: `2 pictures, 1 comment`."""
     return ", ".join(count(number, noun) for noun, number in counts.items() if number)
 
 
@@ -138,11 +138,11 @@ INSTALL_COMMAND = "pip install 'artifactflow-nb[{extra}]'"
 
 
 class UnreadableFile(Exception):
-    """A file has no readable text; the message completes a sentence after its name: `asks for a password`."""
+    """A file has no readable text; the message completes a sentence after the file's name: `asks for a password`."""
 
 
 class LibraryMissing(Exception):
-    """Reading needs a library that is not installed; the message contains the command to install it."""
+    """Reading needs a library that is not installed; the message contains the command for the installation."""
 
 
 def is_installed(name: str) -> bool:
@@ -154,9 +154,9 @@ def is_installed(name: str) -> bool:
 
 
 def import_library(name: str, file_kind: str, extra: str = "web") -> ModuleType:
-    """Import a library; `LibraryMissing` names the kind of file that needs it, and the extra to install.
+    """Import a library; `LibraryMissing` names the kind of file that needs the library, and the extra to install.
 
-    A null handler keeps its log messages out of standard error, which a cell displays.
+    A null handler keeps the log messages of the library out of standard error, which a cell displays.
     """
     try:
         library = importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""The text of a Word document as Markdown: what its reader sees.
+"""The text of a Word document as Markdown, as its reader sees the text.
 
 The parts of the file are read directly, since python-docx passes over content controls, tracked changes, text boxes,
 notes and equations. The content of unknown elements is read, too.
@@ -29,7 +29,7 @@ WORD_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.docu
 
 _MAX_TITLE_CHARS = 300
 _MAX_REASON_CHARS = 250
-_LAYOUT_BLOCKS = 6  # a cell with more of them is a column of a page, not of a table
+_LAYOUT_BLOCKS = 6  # a cell with more blocks is a column of a page, not of a table
 _HASHES = re.compile(r"#+ ")
 _UNSEEN = frozenset({
     *("del", "moveFrom", "delText", "instrText", "delInstrText", "rPr", "pPr", "tblPr", "trPr", "tcPr", "sdtPr"),
@@ -45,8 +45,8 @@ class WordText:
     """The text of a Word document.
 
     Attributes:
-        title: The title in its properties; empty without one.
-        text: Headings, paragraphs, lists and tables as Markdown. Notes follow the section that refers to them.
+        title: The title in the document's properties, or an empty string.
+        text: Headings, paragraphs, lists and tables as Markdown. Notes follow the section with the reference.
         margins: The texts of headers and footers.
         omitted: The parts that are not read; empty for a document that is read whole.
     """
@@ -60,7 +60,7 @@ class WordText:
 def read_word(data: bytes) -> WordText:
     """Read a Word document.
 
-    Insertions are read and deletions are not; comments are not, since they are about the text.
+    Insertions are read. Deletions are not read, nor are comments, which are not part of the text.
 
     Errors: `UnreadableFile` for a broken, encrypted or too large file.
     """
@@ -90,7 +90,7 @@ class _WordReader:
         self._n_notes = 0
         self._waiting: list[str] = []  # notes of the current section
         self._boxes: list[Element] = []  # text boxes of the current paragraph
-        self._fields: list[bool] = []  # of the current paragraph: whether its instruction has ended
+        self._fields: list[bool] = []  # for each field of the current paragraph, whether its instruction has ended
         self._font = ""  # of the current run
         self._joined = ""  # a drop cap, or a paragraph whose end is deleted
 
@@ -147,7 +147,7 @@ class _WordReader:
             self._fields += [True] if kind == "separate" else []
         if tag in {"t", "sym"}:
             sign = chr(int(value(element, "char") or "2022", 16)) if tag == "sym" else element.text or ""
-            is_instruction = self._fields != sorted(self._fields, reverse=True)  # of a field that holds another one
+            is_instruction = self._fields != sorted(self._fields, reverse=True)  # a field may hold another field
             return "" if is_instruction else repair_glyphs(sign, value(element, "font") or self._font)
         if tag == "r":
             self._font = value(child(child(element, "rPr"), "rFonts"), "ascii")
@@ -185,7 +185,7 @@ class _WordReader:
         return mark
 
     def _table(self, table: Element) -> list[str]:
-        """Return a table as Markdown; the blocks of its cells if they lay out a page."""
+        """Return a table as Markdown, or the blocks of the cells if the table lays out a page."""
         rows = [[self._blocks(cell) for cell in _cells(row)] for row in _rows(table)]
         cells = [cell for row in rows for cell in row]
         if len(cells) == 1 or any(len(cell) > _LAYOUT_BLOCKS for cell in cells):
@@ -195,7 +195,7 @@ class _WordReader:
 
 
 def _rows(parent: Element) -> Iterator[Element]:
-    """Yield the rows of a table that are not deleted; they may be inside content controls."""
+    """Yield the rows of a table that are not deleted, also rows inside content controls."""
     for element in parent:
         if name(element) != "tr":
             yield from _rows(element) if name(element) not in _UNSEEN else ()
@@ -204,7 +204,7 @@ def _rows(parent: Element) -> Iterator[Element]:
 
 
 def _cells(row: Element) -> Iterator[Element]:
-    """Yield the cells of a row, and an empty one for each further column of a wide cell."""
+    """Yield the cells of a row, and an empty cell for each further column of a wide cell."""
     before = value(child(child(row, "trPr"), "gridBefore"))
     yield from [Element("tc")] * int(before or 0)
     for element in row:
@@ -216,8 +216,8 @@ def _cells(row: Element) -> Iterator[Element]:
 
 
 def _in_line(block: str) -> str:
-    """Return a block of a cell in one line; the rows of a table in it are separated by semicolons."""
+    """Return a block of a cell in one line; semicolons separate the rows of a nested table."""
     if block.startswith("| "):
         rows = [" ".join(line.strip("| ").replace(" | ", " ").split()) for line in block.split("\n")]
-        return "; ".join(row for n, row in enumerate(rows) if n != 1)  # the second one is the line below the head
+        return "; ".join(row for n, row in enumerate(rows) if n != 1)  # the second row is the line below the head
     return " ".join(_HASHES.sub("", block, count=1).split())

@@ -25,18 +25,18 @@ def name(element: Element) -> str:
 
 
 def child(element: Element | None, tag: str) -> Element | None:
-    """Return the first child of this name; None if there is none, or no element."""
+    """Return the first child with a name, or None; None has no child."""
     return None if element is None else next((part for part in element if name(part) == tag), None)
 
 
 def value(element: Element | None, attribute: str = "val") -> str:
-    """Return an attribute by its name without namespace; empty if it is missing."""
+    """Return an attribute by its name without namespace, or an empty string."""
     attributes = {} if element is None else element.attrib
     return next((text for key, text in attributes.items() if key.rpartition("}")[2] == attribute), "")
 
 
 def is_on(element: Element | None) -> bool:
-    """Return whether a property is on; without a value, it is."""
+    """Return whether a property is on; a property without a value is on."""
     return element is not None and value(element) not in {"0", "false", "off"}
 
 
@@ -51,7 +51,7 @@ def parts(data: bytes) -> dict[str, list[Element]]:
         if size > _MAX_UNPACKED_BYTES:
             raise UnreadableFile(f"is too large: it unpacks to {size / 1e6:,.0f} MB")
         for path in archive.namelist():
-            # Some programs write backslashes.
+            # Some programs write backslashes into paths.
             if file := re.fullmatch(r"(?:word|docprops)/([a-z]+)\d*\.xml", path.replace("\\", "/").lower()):
                 content = archive.read(path)
                 if b"<!DOCTYPE" in content[:1024]:  # the format has none, and entities may grow to any size
@@ -61,7 +61,7 @@ def parts(data: bytes) -> dict[str, list[Element]]:
 
 
 class ParagraphStyle(NamedTuple):
-    """The properties of a paragraph; `heading` is 0 for other text, `list_id` empty for one outside a list."""
+    """The properties of a paragraph; `heading` is 0 for other text, `list_id` is empty outside a list."""
 
     heading: int = 0
     list_id: str = ""
@@ -80,7 +80,7 @@ class Styles:
         return self._extend(self._named(value(child(properties, "pStyle"))), properties)
 
     def is_hidden(self, properties: Element | None) -> bool:
-        """Whether text with these properties is hidden, also by its style."""
+        """Return whether text with these properties is hidden, also by its style."""
         for _ in range(len(self._elements) + 1):  # styles may be based on each other
             if (own := child(properties, "vanish")) is not None:
                 return is_on(own)
@@ -116,7 +116,7 @@ class ListNumbers:
         self._counts: dict[str, dict[int, int]] = defaultdict(dict)
 
     def label(self, list_id: str, level: int) -> str:
-        """Return the next number of a list, with a space, or `- `; empty for no list."""
+        """Return the next number of a list, with a space, or `- `, or "" for no list."""
         entry = self._lists.get(list_id)
         form_id = value(child(entry, "abstractNumId"))
         levels = {int(value(part, "ilvl")): part for part in self._forms.get(form_id, ()) if name(part) == "lvl"}
@@ -137,7 +137,7 @@ class ListNumbers:
 
 
 def _number(number: int, style: str) -> str:
-    """Write a number as a list does; in an unknown style with digits."""
+    """Write a number in the style of a list; digits stand for an unknown style."""
     text = str(number)
     if style.endswith("Letter"):
         text = chr(ord("a") + (number - 1) % 26) * ((number + 25) // 26)
@@ -149,7 +149,7 @@ def _number(number: int, style: str) -> str:
 
 
 def equation_text(element: Element) -> str:
-    """Write an equation in one line, such as `x^2+(a+b)/2`; unknown elements are the text in them."""
+    """Write an equation in one line, such as `x^2+(a+b)/2`; only the text of unknown elements is written."""
     tag = name(element)
     if tag == "t":
         return element.text or ""

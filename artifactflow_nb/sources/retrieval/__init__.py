@@ -1,1 +1,1 @@
-"""Terms, sentences and scores that rate how well a passage answers a question."""
+"""Terms, sentences, and scores of passages as answers to a question."""

@@ -2,7 +2,7 @@
 
 Markdown, plain text with underlined headings, and Chinese plain text with numbered headings (`第一章 总则`, `一、范围`)
 are supported. A single line above more deeply indented text is the term of a definition (`object.__len__(self)`), and
-its heading.
+also its heading.
 """
 
 import re
@@ -46,10 +46,10 @@ class TextBlock(NamedTuple):  # as quick to make as possible, like the other val
     """A block of a text.
 
     Attributes:
-        start: Offset of its first character in the text.
-        end: Offset after its last character.
+        start: Offset of the first character in the text.
+        end: Offset after the last character.
         kind: Kind of block.
-        indent: Indentation of its first line in columns.
+        indent: Indentation of the first line in columns.
         level: Level of a heading from 1 to 6; 0 for other blocks.
         title: Text of a heading or a term; empty for other blocks.
     """
@@ -66,9 +66,9 @@ class Passage(NamedTuple):
     """A part of a section that is short enough to be ranked.
 
     Attributes:
-        start: Offset of its first character in the text.
-        end: Offset after its last character.
-        heading: The headings and terms above it, outermost first.
+        start: Offset of the first character in the text.
+        end: Offset after the last character.
+        heading: The headings and terms above the passage, outermost first.
     """
 
     start: int
@@ -90,7 +90,7 @@ class _Line(NamedTuple):
 
 
 def split_blocks(text: str) -> list[TextBlock]:
-    """Split a text into blocks, in order; blank lines belong to none."""
+    """Split a text into blocks, in order; blank lines belong to no block."""
     lines: list[_Line] = []
     start = 0
     for line in text.splitlines(keepends=True):
@@ -128,7 +128,7 @@ def _next(lines: list[_Line], i: int) -> tuple[int, TextBlock]:
         stop = next((j for j, text in later if text.startswith(mark) and not text.strip(mark[0])), len(lines))
         return stop, TextBlock(line.start, lines[stop - 1].end, "code", line.indent)
     if not is_plain and (heading := _HASHES.match(line.text)):
-        title = heading[2].rstrip("#").rstrip() or heading[2][0]  # without the hashes that close it
+        title = heading[2].rstrip("#").rstrip() or heading[2][0]  # without the closing hashes
         return i + 1, TextBlock(line.start, line.end, "heading", 0, len(heading[1]), title)
     if i + 1 < len(lines) and line.indent == 0 and _is_underline(line.text, lines[i + 1].text):
         level = 1 if lines[i + 1].text[0] in "*=" else 2
@@ -154,13 +154,13 @@ def _next(lines: list[_Line], i: int) -> tuple[int, TextBlock]:
 
 
 def _is_plain(line: str) -> bool:
-    """Return whether a line begins with a Latin letter: it is then no heading, list item, fence or table row."""
+    """Return whether a line begins with a Latin letter, so that it is no heading, list item, fence or table row."""
     first = line.lstrip()[:1]
     return "a" <= first <= "z" or "A" <= first <= "Z"
 
 
 def _is_underline(line: str, below: str) -> bool:
-    """Return whether `below` underlines `line`: it is nearly as long, and the line itself is no underline."""
+    """Return whether `below` underlines `line`: `below` is nearly as long, and `line` is no underline."""
     return (
         not below[:1].isalnum()
         and bool(_UNDERLINE.match(below))
@@ -175,12 +175,12 @@ def _is_capital(lines: list[_Line], i: int) -> bool:
 
 
 def is_numbered(title: str) -> bool:
-    """Whether a heading is numbered (`一、范围`), so that it is not the title of the document."""
+    """Return whether a heading is numbered (`一、范围`); the title of a document is not numbered."""
     return _NUMBERED.match(title) is not None
 
 
 def _numbered(lines: list[_Line], i: int) -> int:
-    """Return the level of a Chinese heading by its number; 0 for other lines and for lines of a list."""
+    """Return the level of a Chinese heading by its number, or 0 for other lines and for lines of a list."""
     match = _NUMBERED.match(lines[i].text)
     if match is None:
         return 0
@@ -203,35 +203,35 @@ def _kind(lines: list[_Line]) -> BlockKind:
 
 
 def split_passages(text: str, blocks: Iterable[TextBlock] | None = None) -> list[Passage]:
-    """Group the blocks of a text into passages of about 800 columns, a new one at each heading or term.
+    """Group the blocks of a text into passages of about 800 columns; each heading or term begins a passage.
 
-    Columns instead of characters, because a Chinese text contains about twice as much in the same number of characters.
+    Columns count, because a Chinese text contains about twice as much in the same number of characters.
 
     Args:
         text: The text.
-        blocks: Its blocks if they are known.
+        blocks: The blocks of the text, or None.
     """
     passages: list[Passage] = []
     group: list[TextBlock] = []
     above: list[TextBlock] = []
     for block in split_blocks(text) if blocks is None else blocks:
-        # A second term of the same depth straight below the first shares its text.
+        # A second term of the same depth directly below the first term shares the text of the first.
         starts = block.kind in {"heading", "term"} and not (group and group[-1].kind == "term")
         ends_definition = block.kind != "term" and any(
-            head.kind == "term" and block.indent <= head.indent for head in above
+            outer.kind == "term" and block.indent <= outer.indent for outer in above
         )
         if group and (starts or ends_definition or width(text[group[0].start : block.end]) > PASSAGE_COLUMNS):
             passages.append(_passage(group, above))
             group = []
         is_joined = bool(group) and group[-1].kind == "term"
         if block.kind == "heading":
-            above = [*(head for head in above if head.kind == "heading" and head.level < block.level), block]
+            above = [*(outer for outer in above if outer.kind == "heading" and outer.level < block.level), block]
         else:
-            above = [head for head in above if head.kind == "heading" or head.indent < block.indent or is_joined]
+            above = [outer for outer in above if outer.kind == "heading" or outer.indent < block.indent or is_joined]
             above += [block] if block.kind == "term" else []
         group.append(block)
     return [*passages, _passage(group, above)] if group else passages
 
 
 def _passage(group: list[TextBlock], above: list[TextBlock]) -> Passage:
-    return Passage(group[0].start, group[-1].end, " / ".join(head.title for head in above))
+    return Passage(group[0].start, group[-1].end, " / ".join(outer.title for outer in above))

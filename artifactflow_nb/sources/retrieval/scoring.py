@@ -1,8 +1,8 @@
 """Ranking of passages for a question, by word statistics alone.
 
-The weight of a word is its rarity among the searched passages. A passage is ranked by the words that it and its
-headings share with the question (after BM25F: Robertson and Zaragoza, 2009). `coverage` judges whether it answers the
-question at all, by the weight of the words that are *missing*.
+The weight of a word is its rarity among the searched passages. A passage is ranked by the words that the passage and
+its headings share with the question (after BM25F: Robertson and Zaragoza, 2009). `coverage` judges whether the passage
+answers the question at all, by the weight of the *missing* words.
 """
 
 import math
@@ -17,9 +17,9 @@ from artifactflow_nb.sources.retrieval.terms import Query, word_count
 
 _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
-_MIN_PASSAGES = 60  # rarity says little in fewer passages: they are counted as this many
+_MIN_PASSAGES = 60  # rarity says little in fewer passages: fewer passages count as this number
 _NAME = 2.0  # an everyday word may be said in another way, a name is not
-_ABSENT = 0.3  # share of a word that no passage has, beside a name that some have
+_ABSENT = 0.3  # share of a word that no passage has, beside a name that some passages have
 _TITLE, _HEADING, _PHRASE, _TITLE_PHRASE, _PRECISION = 0.8, 1.5, 0.6, 2.0, 0.3
 
 
@@ -36,7 +36,7 @@ class WordCounts:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def rarity(self, term: str) -> float:
-        """Return the inverse document frequency: 0 for a word of every passage, the maximum for a word of none."""
+        """Return the inverse document frequency: 0 for a word in all passages, the maximum for a word in no passage."""
         n = max(self.n_passages, _MIN_PASSAGES)
         count = min(self.counts.get(term, 0), n)
         return math.log(1 + (n - count + 0.5) / (count + 0.5))
@@ -50,7 +50,7 @@ class WordCounts:
 
 @dataclass(frozen=True, slots=True)
 class PassageTerms:
-    """The terms of a passage: of its section's title, of the headings above it, and of its text."""
+    """The terms of a passage: of the section's title, of the headings above the passage, and of the text."""
 
     title: Sequence[str]
     heading: Sequence[str]
@@ -85,7 +85,7 @@ class Scorer:
 
     Attributes:
         query: The question.
-        counts: Number of passages with its words.
+        counts: Number of passages with the words of the question.
     """
 
     query: Query
@@ -93,7 +93,7 @@ class Scorer:
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """The weight of each term: its share of the question, times its rarity; more if unknown."""
+        """The weight of each term: its share of the question, times its rarity; unknown terms have more."""
         return {
             term: share * self.counts.rarity(term) * self._unknown_words.get(term, 1.0)
             for term, share in self.query.terms.items()
@@ -110,7 +110,7 @@ class Scorer:
         return sum(weight for term, weight in self.weights.items() if term in present)
 
     def rank(self, words: PassageTerms) -> float:
-        """Return the rank score of a passage; 0 if it shares no word with the question."""
+        """Return the rank score of a passage; 0 for a passage without a word of the question."""
         body = Counter(words.body)
         length = 0.5 + 0.5 * word_count(words.body) / _USUAL_TERMS
         title, heading = set(words.title), set(words.heading)
@@ -157,15 +157,15 @@ class Scorer:
 
     @cached_property
     def known_names(self) -> frozenset[str]:
-        """The names and figures of the question that some passage has; they identify what it is about."""
+        """The names and figures of the question that some passage has, which identify the subject."""
         figures = (term for term in self.query.terms if term[0].isdigit() and len(term) > 1)
         return frozenset(name for name in (*self.query.names, *figures) if self.counts.counts.get(name))
 
     @cached_property
     def _identity_shares(self) -> dict[str, float]:
-        """The share of known names, and of everyday words that no passage has beside one; 1 for other words.
+        """The share of known names, and of everyday words that no passage has beside a known name; 1 for other words.
 
-        Such words are those of the person: "strong" of a light, where the text has its range.
+        Such everyday words are the person's own: "strong" of a light, where the text has its range.
         """
         occurring = {term for term, count in self.counts.counts.items() if count}
         absent = self.query.terms.keys() - occurring - self.query.names if self.known_names else ()
@@ -178,17 +178,17 @@ class Scorer:
         occurring = {term for term, count in self.counts.counts.items() if count}
         weights = dict.fromkeys(self.query.names - occurring, _NAME)
         for chain in self.query.chains:
-            for known, group in groupby(range(len(chain)), lambda n, chain=chain: chain[n] in occurring):  # type: ignore[misc]
-                if not known:
+            for occurs, group in groupby(range(len(chain)), lambda n, chain=chain: chain[n] in occurring):  # type: ignore[misc]
+                if not occurs:
                     weights.update(_share(chain, list(group)))
         return weights
 
 
 def _share(chain: Sequence[str], unknown: Sequence[int]) -> dict[str, float]:
-    """Return the number of words for which each of several neighbouring unknown pairs counts (two characters each).
+    """Return the number of words for which each of several neighbouring unknown pairs of characters counts.
 
-    Characters that also belong to a known neighbouring pair do not count: an unknown pair between two known ones
-    represents no word, since it lies across two words.
+    Characters that also belong to a known neighbouring pair do not count: an unknown pair between two known pairs
+    lies across two words and represents no word.
     """
     n_neighbours = (unknown[0] > 0) + (unknown[-1] + 1 < len(chain))
     hidden = len(chain[unknown[0]]) + len(unknown) - 1 - n_neighbours
@@ -198,7 +198,7 @@ def _share(chain: Sequence[str], unknown: Sequence[int]) -> dict[str, float]:
 T = TypeVar("T")
 
 _DAMPING = 60
-"""The usual constant of reciprocal rank fusion: the first few ranks of one list do not outweigh all others."""
+"""The usual constant of reciprocal rank fusion: the first few ranks of a list do not outweigh all other ranks."""
 
 
 def fuse_ranks(rankings: Iterable[Sequence[T]]) -> list[T]:

@@ -1,9 +1,9 @@
 """Splitting of texts into quotable sentences.
 
 Quotable are complete sentences of prose, list items, rows of tables, options with their text, and entries of a
-docstring's parameter list or of a two-column list; headings, tables of contents, code and grammar are not. A lead-in
-that ends in a colon is quotable if it is long enough. A quote is verbatim, except that each run of white space,
-including line breaks, becomes one space.
+docstring's parameter list or of a two-column list, but not headings, tables of contents, code and grammar. A lead-in
+that ends in a colon is quotable if the lead-in is long enough. A quote is verbatim, except that each run of white
+space, including line breaks, becomes one space.
 """
 
 import re
@@ -63,11 +63,11 @@ class Sentence:
     """A sentence of a text.
 
     Attributes:
-        start: Offset of its first character in the text.
-        end: Offset after its last character.
-        quote: Its text with white space collapsed.
-        block: Offset of its paragraph or list item.
-        label: The label of its paragraph, which a quote omits: `Note:`; empty if it has none.
+        start: Offset of the first character in the text.
+        end: Offset after the last character.
+        quote: The text of the sentence with white space collapsed.
+        block: Offset of the paragraph or list item of the sentence.
+        label: The label of the paragraph, which a quote omits: `Note:`; or an empty string.
     """
 
     start: int
@@ -87,10 +87,10 @@ def split_sentences(text: str) -> list[Sentence]:
     return sentences_in_blocks(text, split_blocks(text))
 
 
-def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]:
-    """Return the quotable sentences of these blocks of a text, in order."""
+def sentences_in_blocks(text: str, blocks: Iterable[TextBlock]) -> list[Sentence]:
+    """Return the quotable sentences of some blocks of a text, in order."""
     sentences = []
-    for block in found:
+    for block in blocks:
         if entries := _entries(text, block):
             for start, end in entries:
                 quote = collapse_whitespace(text[start:end])
@@ -125,7 +125,7 @@ def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]
 
 
 def _is_long(quote: str) -> bool:
-    """Return whether a quote says something: it has three words, figures included, and leads to no other page."""
+    """Return whether a quote is informative: it has three words, figures included, and leads to no other page."""
     return (
         len(_WORD.findall(quote)) >= _MIN_WORDS
         and len(_TOKEN.findall(quote)) >= _MIN_TOKENS
@@ -134,7 +134,7 @@ def _is_long(quote: str) -> bool:
 
 
 def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
-    """Return start and end of the rows of a table or the entries of a parameter list; empty for other blocks."""
+    """Return start and end of the rows of a table or the entries of a parameter list, or an empty list."""
     if block.kind == "table" and text[block.start : block.end].lstrip().startswith(("|", "+")):
         lines = list(_GRID_LINE.finditer(text, block.start, block.end))
         rows = [match.span(1) for match in _ROW.finditer(text, block.start, block.end)]
@@ -148,21 +148,21 @@ def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
         return [match.span(1) for match in _ROW.finditer(text, block.start, block.end)][1:]
     aligned = list(_ALIGNED.finditer(text, block.start, block.end))
     n_lines = 1 + text.count("\n", block.start, block.end)
-    # The second column of a list begins at one place, or after a tab; in justified text it does not.
+    # The second column of a list begins at one place, or after a tab. Gaps in justified text begin anywhere.
     columns = Counter("\t" if "\t" in match[0] else len(match[0]) for match in aligned)
     if max(columns.values(), default=0) >= max(_MIN_ALIGNED, _MIN_ALIGNED_SHARE * n_lines):
         return _up_to_next(aligned, block)
-    found = list(_PARAMETER.finditer(text, block.start, block.end))
-    is_dashed = bool(found) and "--" in found[0][0] and not text[block.start : found[0].start()].strip()
-    if len(found) < _MIN_PARAMETERS and not is_dashed:
+    names = list(_PARAMETER.finditer(text, block.start, block.end))
+    is_dashed = bool(names) and "--" in names[0][0] and not text[block.start : names[0].start()].strip()
+    if len(names) < _MIN_PARAMETERS and not is_dashed:
         return []
-    return _up_to_next(found, block)
+    return _up_to_next(names, block)
 
 
-def _up_to_next(found: Sequence["re.Match[str]"], block: TextBlock) -> list[tuple[int, int]]:
+def _up_to_next(names: Sequence["re.Match[str]"], block: TextBlock) -> list[tuple[int, int]]:
     """Return the offsets of the entries of a block: each from its name to the next entry."""
-    ends = [*(match.start() for match in found[1:]), block.end]
-    return [(match.start("name"), end) for match, end in zip(found, ends, strict=True)]
+    ends = [*(match.start() for match in names[1:]), block.end]
+    return [(match.start("name"), end) for match, end in zip(names, ends, strict=True)]
 
 
 def _ends(text: str, start: int, block: TextBlock, *, is_entry: bool) -> Iterator[int]:

@@ -1,8 +1,8 @@
 """Terms of the index and of questions: the words of a text as FTS5 stems them.
 
-FTS5 splits a text into words and stems them (tokenizer `porter`). What FTS5 does not know is done before: Chinese,
-Japanese and Korean runs become single characters and pairs of characters, and what people leave out is removed:
-accents, soft hyphens, vowel points, separators of thousands.
+FTS5 splits a text into words and stems the words (tokenizer `porter`). Before that, Chinese, Japanese and Korean runs
+become single characters and pairs of characters, and characters that people leave out are removed: accents, soft
+hyphens, vowel points, separators of thousands.
 """
 
 import atexit
@@ -29,12 +29,12 @@ _NAME_OF_CODE = re.compile(r"\w*_\w*")
 _PIECE = re.compile(rf"[{UNSPACED}]+|[^\s{UNSPACED}]+")
 _PUNCTUATION = "?!.,;:？！。，；："
 _SUFFIX = re.compile(r"(?<=\w)[’'](?:s|t|re|ve|ll|d|m)\b", re.IGNORECASE)  # of `it's` and `don't`
-# Soft hyphens, marks of width and direction, tatweel, vowel points; the hyphen of a word that continues below.
+# Removed: soft hyphens, marks of width and direction, tatweel, vowel points, the hyphen of a word that continues below.
 _INVISIBLE = re.compile(
     "[\u00ad\u200b-\u200f\u2060\ufeff\u0640\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]|\u2010\\s*\n\\s*"
 )
 _THOUSANDS = re.compile(r"(?<=\d)[,\u00a0\u202f](?=\d{3}(?!\d))")
-# Letters with a stroke and dotless i, final letters of Hebrew, alef maksura and teh marbuta of Arabic.
+# Folded: letters with a stroke and dotless i, final letters of Hebrew, alef maksura and teh marbuta of Arabic.
 _FORMS = str.maketrans(
     "øłđı\u05da\u05dd\u05df\u05e3\u05e5\u0649\u0629", "oldi\u05db\u05de\u05e0\u05e4\u05e6\u064a\u0647"
 )
@@ -71,7 +71,7 @@ class Query:
     """A parsed question.
 
     Attributes:
-        terms: Weights of its stems (1 for an ordinary word).
+        terms: Weights of the stems (1 for an ordinary word).
         phrases: Pairs of adjacent terms that are not both stop words: `with statement`.
         spellings: Each term as written in the question, for display and for FTS5.
         chains: The character pairs of each Chinese run, in order. A pair is a word or lies across two words.
@@ -129,8 +129,8 @@ def fold(text: str) -> str:
 def indexed_text(text: str) -> str:
     """Return a text as FTS5 is to index it.
 
-    It is folded; the parts of a name of code follow the name (`__exit__` is also `exit`), and Chinese runs are split
-    into characters and pairs.
+    The text is folded; the parts of a name of code follow the name (`__exit__` is also `exit`), and Chinese runs are
+    split into characters and pairs.
     """
     text = _NAME_OF_CODE.sub(lambda name: f"{name[0]} {name[0].replace('_', ' ')}", fold(visible_text(text)))
     if text.isascii():
@@ -153,27 +153,27 @@ def split_terms(text: str) -> list[str]:
 
 def parse_query(question: str, context: str = "") -> Query:
     """Parse a question; words of `context`, an earlier question, have a lower weight."""
-    found: dict[str, float] = {}
+    terms: dict[str, float] = {}
     spelled: dict[str, str] = {}
     question, context = visible_text(question), visible_text(context)
     for text, share in ((question, 1.0), (context, _EARLIER)):
         for term, weight, word in _weighted(text):
-            if weight * share > found.get(term, 0.0):
-                found[term] = weight * share
+            if weight * share > terms.get(term, 0.0):
+                terms[term] = weight * share
                 spelled.setdefault(term, word)
-    if not found:  # every word is a stop word: better those than nothing
-        found = dict.fromkeys(split_terms(question), 0.5)
-        spelled = {term: term for term in found}
+    if not terms:  # every word is a stop word: stop words are better than nothing
+        terms = dict.fromkeys(split_terms(question), 0.5)
+        spelled = {term: term for term in terms}
     runs = _UNSPACED_RUN.findall(f"{question}\n{context}")
     chains = dict.fromkeys(tuple(bigrams(piece)) for run in runs for piece in subject_runs(run))
-    names = frozenset(term for name in _NAME_INSIDE.findall(question) for term in split_terms(name) if term in found)
+    names = frozenset(term for name in _NAME_INSIDE.findall(question) for term in split_terms(name) if term in terms)
     words = [match[0] for match in _WORD.finditer(_SUFFIX.sub("", question)) if not match["run"]]
     phrases = tuple(
         (index_term(first), index_term(second))
         for first, second in pairwise(words)
         if not (first.lower() in STOP_WORDS and second.lower() in STOP_WORDS)
     )
-    return Query(found, phrases, spelled, tuple(chains), names)
+    return Query(terms, phrases, spelled, tuple(chains), names)
 
 
 def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
@@ -190,12 +190,12 @@ def _has_content(text: str) -> bool:
     return next(_weighted(text), None) is not None
 
 
-def word_count(found: Sequence[str]) -> float:
-    """Return the number of words that these terms represent: none for a pair, a fraction for a Chinese character."""
-    if "".join(found).isascii():
-        return len(found)
-    chinese = [len(term) for term in found if _UNSPACED_RUN.fullmatch(term)]
-    return len(found) - len(chinese) + chinese.count(1) / _CHARACTERS_A_WORD
+def word_count(terms: Sequence[str]) -> float:
+    """Return the number of words that terms represent: 0 for a pair, a fraction for a Chinese character."""
+    if "".join(terms).isascii():
+        return len(terms)
+    chinese = [len(term) for term in terms if _UNSPACED_RUN.fullmatch(term)]
+    return len(terms) - len(chinese) + chinese.count(1) / _CHARACTERS_A_WORD
 
 
 def index_term(word: str) -> str:
@@ -204,9 +204,9 @@ def index_term(word: str) -> str:
 
 
 def content_words(question: str) -> str:
-    """Return the question as a search query, without the stop words at its two ends.
+    """Return the question as a search query, without stop words at the beginning and the end.
 
-    A question with Chinese characters is reduced to the runs about its subject and the content words of other scripts.
+    A question with Chinese characters is reduced to the runs about the subject and the content words of other scripts.
     """
     if _UNSPACED_RUN.search(question):
         pieces = _PIECE.findall(visible_text(question))
