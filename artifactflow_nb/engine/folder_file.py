@@ -118,7 +118,7 @@ class FolderFile:
 
     def trust(self) -> TrustedFolder:
         """Store the permission of the person for the file; `UsageError` if it cannot be stored."""
-        stored_in = store_trust(self.path.parent, self.hashes) if self.effects else None
+        stored_in = store_trust(self.path, self.hashes) if self.effects else None
         return TrustedFolder(self.path.parent, self.effects, self.hashes, stored_in)
 
     def check(self, others: Mapping[str, Any], key_variables: set[str]) -> None:
@@ -131,9 +131,9 @@ class FolderFile:
         Errors: `UsageError` with the effects of the file and how to allow them.
         """
         self._check_keys(others, key_variables)
-        if not self.effects or is_trusted(self.path.parent, self.hashes):
+        if not self.effects or is_trusted(self.path, self.hashes):
             return
-        is_changed = permission_path(self.path.parent).exists()
+        is_changed = permission_path(self.path).exists()
         state = "it was changed since you allowed it" if is_changed else "you have not allowed it"
         lines = "\n".join(f"  {line}" for line in self.effects)
         raise UsageError(
@@ -201,44 +201,43 @@ def _hash(content: bytes) -> str:
 # --- the permission --------------------------------------------------------------------------------------------------
 
 
-def permission_path(folder: Path) -> Path:
-    """The file of the permission for a folder, below `$XDG_CONFIG_HOME` or `~/.config`; see `_permission`.
+def permission_path(file: Path) -> Path:
+    """The path of the permission for a settings file or a store, below `$XDG_CONFIG_HOME` or `~/.config`.
 
-    The file is outside of every project, so that a copied folder cannot contain its own permission. A permission
-    applies to one folder, because commands and paths in its settings file are relative to it.
+    The permission is outside of every project, so that a copied folder cannot contain its own permission. It applies to
+    one folder, because commands and paths in a settings file are relative to the folder.
     """
     configured = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(configured) if Path(configured).is_absolute() else Path.home() / ".config"
-    return base / "artifactflow" / "trusted" / _hash(bytes(folder.resolve()))
+    return base / "artifactflow" / "trusted" / _hash(bytes(file.parent.resolve() / file.name))
 
 
-def _permission(folder: Path, hashes: Mapping[str, str]) -> bytes:
+def _permission(file: Path, hashes: Mapping[str, str]) -> bytes:
     """The content of a permission: a line with the folder, and the hashes by file name, both as JSON."""
-    return f"{json.dumps(str(folder.resolve()))}\n{json.dumps(hashes, indent=2)}".encode()
+    return f"{json.dumps(str(file.parent.resolve()))}\n{json.dumps(hashes, indent=2)}".encode()
 
 
-def is_trusted(folder: Path, hashes: Mapping[str, str]) -> bool:
-    """Return whether the person, or the variable for CI, allowed a folder with these hashes of files."""
-    path = permission_path(folder)
+def is_trusted(file: Path, hashes: Mapping[str, str]) -> bool:
+    """Return whether the person, or the variable for CI, allowed a file with these hashes of files."""
     with suppress(OSError):
-        return os.environ.get(TRUST_VARIABLE) == "1" or path.read_bytes() == _permission(folder, hashes)
+        return os.environ.get(TRUST_VARIABLE) == "1" or permission_path(file).read_bytes() == _permission(file, hashes)
     return False
 
 
-def store_trust(folder: Path, hashes: Mapping[str, str]) -> Path:
-    """Store a permission, which replaces an earlier one for this folder, and drop those of folders that are gone.
+def store_trust(file: Path, hashes: Mapping[str, str]) -> Path:
+    """Store a permission, which replaces an earlier one for this file, and drop those of folders that are gone.
 
     Returns: The path of the permission. Errors: `UsageError` with the path.
     """
-    path = permission_path(folder)
+    path = permission_path(file)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
-        path.write_bytes(_permission(folder, hashes))  # a file that is cut off allows nothing
+        path.write_bytes(_permission(file, hashes))  # a permission that is cut off allows nothing
     except OSError as error:
         raise UsageError(f"The permission cannot be stored in {path}: {error.strerror}. Make it writable.") from None
     for stored in path.parent.iterdir():
-        with suppress(OSError, ValueError):  # another process may be writing the file
+        with suppress(OSError, ValueError):  # another process may be writing the permission
             if not os.path.isdir(json.loads(stored.read_bytes().partition(b"\n")[0])):  # noqa: PTH112 - a long name
                 stored.unlink()
     return path
@@ -273,13 +272,13 @@ def remember_store(folder: Path) -> None:
     """Store that this account made the store of a data folder; without a place for permissions it counts as foreign."""
     if os.environ.get(TRUST_VARIABLE) != "1":
         with suppress(UsageError, OSError):
-            store_trust(folder, _store_hashes(folder))
+            store_trust(folder / STORE_FILE, _store_hashes(folder))
 
 
 def store_problem(folder: Path) -> str:
     """Return why a store continues nothing and gives no grants; empty if this account made or allowed it."""
     with suppress(OSError):
-        if is_trusted(folder, _store_hashes(folder)):
+        if is_trusted(folder / STORE_FILE, _store_hashes(folder)):
             return ""
     return (
         f"This account did not make the store {folder / STORE_FILE}, so its runs are not continued and its grants do "
@@ -295,4 +294,4 @@ def trust_store(folder: Path) -> TrustedFolder:
     check_links(folder)
     hashes = _store_hashes(folder)
     effects = ("continue runs, and use the permissions that were given in it",)
-    return TrustedFolder(folder, effects, hashes, store_trust(folder, hashes))
+    return TrustedFolder(folder, effects, hashes, store_trust(store, hashes))

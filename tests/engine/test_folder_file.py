@@ -219,7 +219,7 @@ def test_refusal_lists_the_effects_without_secrets(project: Path, tmp_path: Path
     assert SECRET not in message
     assert "harmless" not in message
     trusted = af.trust_folder()
-    texts = repr(trusted) + permission_path(project).read_text()
+    texts = repr(trusted) + permission_path(project / SETTINGS_FILE).read_text()
     assert SECRET not in texts
     assert "approvals: answers 'approve' in your place" in repr(trusted)
 
@@ -241,7 +241,7 @@ def test_harmless_settings_need_no_permission(project: Path) -> None:
     settings = Settings.load()
     assert (settings.model, settings.data_dir, settings.tool_protocol) == ("m", project / "kept", "native")
     assert repr(af.trust_folder()) == f"{project / SETTINGS_FILE} sets nothing that needs a permission."
-    assert not permission_path(project).exists()
+    assert not permission_path(project / SETTINGS_FILE).exists()
 
 
 @pytest.mark.parametrize("folder", ["..", "/elsewhere", "~/notes", "kept/../../x", "link"])
@@ -277,7 +277,7 @@ def test_variable_allows_every_folder_in_ci(project: Path, monkeypatch: pytest.M
     assert "you have not allowed it:" in refusal()
     monkeypatch.setenv("AF_TRUST_FOLDER", "1")
     assert Settings.load().approvals == "approve"
-    assert not permission_path(project).exists()
+    assert not permission_path(project / SETTINGS_FILE).exists()
 
 
 def test_settings_class_needs_the_permission_too(project: Path) -> None:
@@ -294,7 +294,7 @@ def test_permissions_are_private_and_outside_of_the_folder(project: Path, tmp_pa
     """Only the owner can read the file, it contains hashes, and no other file is created."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     trusted = af.trust_folder()
-    path = permission_path(project)
+    path = permission_path(project / SETTINGS_FILE)
     assert trusted.stored_in == path
     assert path.parent == tmp_path / "config" / "artifactflow" / "trusted"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -311,28 +311,37 @@ def test_permissions_are_in_the_home_folder_by_default(
     """Without XDG_CONFIG_HOME, or with a relative path, which the folder could contain, they are in ~/.config."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", "here")
-    assert permission_path(project).parent == tmp_path / ".config" / "artifactflow" / "trusted"
+    assert permission_path(project / SETTINGS_FILE).parent == tmp_path / ".config" / "artifactflow" / "trusted"
     monkeypatch.delenv("XDG_CONFIG_HOME")
-    assert permission_path(project).parent == tmp_path / ".config" / "artifactflow" / "trusted"
+    assert permission_path(project / SETTINGS_FILE).parent == tmp_path / ".config" / "artifactflow" / "trusted"
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\x00", b'"half of the permission\n{'])
 def test_broken_permission_allows_nothing(project: Path, content: bytes) -> None:
     """A permission that was written by half, or by somebody else, counts as one for other files."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
-    permission_path(project).parent.mkdir(parents=True)
-    permission_path(project).write_bytes(content)
+    permission_path(project / SETTINGS_FILE).parent.mkdir(parents=True)
+    permission_path(project / SETTINGS_FILE).write_bytes(content)
     assert "it was changed since you allowed it:" in refusal()
     af.trust_folder()
+    assert Settings.load().approvals == "approve"
+
+
+def test_settings_file_and_store_of_one_folder_keep_their_permissions(project: Path) -> None:
+    """With `data_dir = "."`, a new store does not take the permission of the file away."""
+    (project / SETTINGS_FILE).write_text('approvals = "approve"\ndata_dir = "."\n')
+    af.trust_folder()
+    for _ in range(2):
+        af.Workbench(model=ScriptedModel([])).close()
     assert Settings.load().approvals == "approve"
 
 
 def test_permission_that_cannot_be_stored_is_an_error_with_the_path(project: Path) -> None:
     """In the test, a file is at the path of the folder for permissions."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
-    permission_path(project).parent.parent.mkdir(parents=True)
-    permission_path(project).parent.write_text("no folder")
-    with pytest.raises(af.errors.UsageError, match=f"cannot be stored in {permission_path(project)}"):
+    permission_path(project / SETTINGS_FILE).parent.parent.mkdir(parents=True)
+    permission_path(project / SETTINGS_FILE).parent.write_text("no folder")
+    with pytest.raises(af.errors.UsageError, match=f"cannot be stored in {permission_path(project / SETTINGS_FILE)}"):
         af.trust_folder()
 
 

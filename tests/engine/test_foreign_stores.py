@@ -8,7 +8,7 @@ from support.replies import call
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
-from artifactflow_nb.engine.folder_file import SETTINGS_FILE, TRUST_VARIABLE, permission_path
+from artifactflow_nb.engine.folder_file import SETTINGS_FILE, STORE_FILE, TRUST_VARIABLE, permission_path
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.server.lifecycle import open_lifecycle
 
@@ -111,5 +111,5 @@ def test_permissions_of_folders_that_are_gone_are_dropped(here: Path) -> None:
     open_store(here / "gone").close()
     shutil.rmtree(here / "gone")
     open_store(here / "new").close()
-    assert not permission_path(here / "gone").exists()
-    assert permission_path(here / "new").exists()
+    assert not permission_path(here / "gone" / STORE_FILE).exists()
+    assert permission_path(here / "new" / STORE_FILE).exists()

@@ -29,14 +29,11 @@ from pydantic import (
 )
 
 from artifactflow_nb.core import local_files
-from artifactflow_nb.core.redaction.names import AUTH_SCHEME
+from artifactflow_nb.core.redaction.names import AUTH_SCHEME, MASK
 from artifactflow_nb.core.text.format import first_lines
 from artifactflow_nb.errors import UsageError, brief
 
 Permission = Literal["auto", "confirm"]
-
-REDACTED_VALUE = "[secret]"
-"""Replacement of secrets in texts."""
 
 _WRAPPER = "mcpServers"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
@@ -162,8 +159,8 @@ class McpServer(BaseModel):
     def masked(self, text: str) -> str:
         """Mask the secrets of the configuration, and the user of an address, in a text."""
         for secret in self.secrets({}):
-            text = text.replace(secret, REDACTED_VALUE)
-        return re.sub(r"//[^/\s]*@", f"//{REDACTED_VALUE}@", text)
+            text = text.replace(secret, MASK)
+        return re.sub(r"//[^/\s]*@", f"//{MASK}@", text)
 
     def __getstate__(self) -> NoReturn:
         """Refuse pickles, which would hold secrets."""

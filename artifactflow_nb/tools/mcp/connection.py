@@ -25,10 +25,11 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, Self
 
+from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.text.cards import escape_invisible
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import ToolError, UsageError
-from artifactflow_nb.tools.mcp.config import REDACTED_VALUE, McpServer
+from artifactflow_nb.tools.mcp.config import McpServer
 from artifactflow_nb.tools.mcp.offers import ListedTool, ToolListRepair
 
 _TAIL_CHARS = 600
@@ -421,7 +422,7 @@ class McpConnection:
     def redact(self, text: str) -> str:
         """Replace the secrets of the server in a text."""
         for secret in self._secrets:
-            text = text.replace(secret, REDACTED_VALUE)
+            text = text.replace(secret, MASK)
         return text
 
     @property
