@@ -32,20 +32,20 @@ class AgentConfig:
         name: Name in prompts, events and metrics; also the name of the prompt file, unless `prompt` is set.
         description: Purpose of the agent, for agents that delegate to it.
         capabilities: Abilities, and what an instruction to the agent must contain; one line each.
-        required_tools: Names and categories of the tools that it gets from the workbench; `all` for every tool. See
-            `select_tools`.
+        required_tools: Names and categories of the tools that the agent gets from the workbench; `all` for every tool.
+            See `select_tools`.
         model: Name of a model at the endpoint, or a model object; None for the configured model.
-        temperature: Sampling temperature; None for the endpoint's own.
-        temperature_is_optional: Whether the temperature is sent only to models that are known to take one.
-        reasoning_effort: How long a model thinks, such as `low` or `high`; None for the endpoint's own.
+        temperature: Sampling temperature; None for the endpoint's default.
+        temperature_is_optional: Whether the temperature is sent only to models that are known to take a temperature.
+        reasoning_effort: How long a model thinks, such as `low` or `high`; None for the endpoint's default.
         extra_body: Further fields of each request, such as `{"top_p": 0.9}`.
         max_tool_rounds: Rounds of tool calls after which the agent must answer.
         streaming: Whether the text is displayed while it arrives.
         llm_max_retries: Retries of a failed model call; four retries take about 15 s with the default delay.
-        llm_retry_delay: Seconds before the first retry, doubled for each further one.
+        llm_retry_delay: Seconds before the first retry, doubled for each further retry.
         prompt: Text of the prompt, or the name of its file without `.md`; empty for the agent's name. A name
             has no spaces and no punctuation except `_`, `-`, `.` and `/`.
-        tool_protocol: `xml`, `native`, or `auto` for the model's own and, where its endpoint refuses or ignores tools,
+        tool_protocol: `xml`, `native`, or `auto` for the model's own and, where the endpoint refuses or ignores tools,
             `xml`; None for the configured protocol if the model supports it.
     """
 
@@ -67,7 +67,7 @@ class AgentConfig:
 
     @property
     def prompt_source(self) -> str:
-        """The text of the prompt or the name of its file, for `PromptLibrary`."""
+        """The text of the prompt or the name of the prompt file, for `PromptLibrary`."""
         return self.prompt or self.name
 
     @property
@@ -94,7 +94,7 @@ class AgentResponse:
         routing: The next steps: an entry `{type: tool_call, tool_name, params}` or `{type: subagent, target,
             instruction}` for each call; empty when the agent is done.
         ignored_calls: Names of tools that the agent called although it must answer; these calls are not run.
-        outcome: How far the question is answered; None if the reply does not say so.
+        outcome: How far the question is answered; None if the reply has no outcome.
     """
 
     success: bool
@@ -136,18 +136,18 @@ _DEPTH_RULES = {
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """The values of a system prompt that change between turns; those that change most often are at its end.
+    """The values of a system prompt that change between turns; the values that change most often come last.
 
     Attributes:
-        now: The time; prompts show the day only, so that they can be cached.
+        now: The time; prompts show the day only, so that endpoints can cache them.
         artifacts: The inventory of the branch: (id, title, version).
-        task_plan: The plan of this turn; empty if there is none yet.
-        feedback: The person's comment on the last turn; empty if none.
+        task_plan: The plan of this turn, or an empty string.
+        feedback: The person's comment on the last turn, or an empty string.
         task: The text that the job writes; the prompt has the task in the job's instruction.
         sections: Further sections of the prompt.
         next_calls: The calls of an agent without a language model; None for other agents.
-        plan: The plan that the agent created or executes; in the prompt it is part of an instruction or a result.
-        choices: The decisions that a replanner can take, which are also in its instruction.
+        plan: The plan that the agent created or executes; prompts have the plan in an instruction or a result.
+        choices: The decisions that a replanner can take, which are also in the replanner's instruction.
         search_scope: The scope of `web_search` as a noun phrase; empty if unknown.
         depth: Thoroughness of the run: `quick` or `deep`; empty for the default.
         clarify: Whether the lead asks the person before research: `auto`, `never` or `always`.
@@ -177,14 +177,14 @@ class PromptContext:
 class BaseAgent:
     """An agent with its prompt, tools and model.
 
-    A subclass changes its prompt (`build_system_prompt`), its model calls (`stream`) or its answers
+    A subclass changes the prompt (`build_system_prompt`), the model calls (`stream`) or the answers
     (`format_final_response`). A user creates an agent from its configuration alone; registering it makes a copy with
     the tools, the model and the prompt files of the workbench.
 
     Args:
-        config: Its configuration.
-        tools: Its tools.
-        model: Its model, unless the configuration has a model object; None before the agent is registered.
+        config: The configuration.
+        tools: The tools.
+        model: The model, unless the configuration has a model object; None before the agent is registered.
         prompts: The prompt files; None for the packaged ones.
 
     Errors: `UsageError` if the model does not support the tool protocol of the configuration.
@@ -193,9 +193,9 @@ class BaseAgent:
     model: Model
     protocol: CallProtocol
     can_change_protocol = False
-    """Whether its calls go into the text if the endpoint of its model refuses or ignores tools."""
+    """Whether the agent writes calls as text if the endpoint of its model refuses or ignores tools."""
     tells_outcome = False
-    """Whether its answers end with an outcome; see `split_outcome`."""
+    """Whether the agent's answers end with an outcome; see `split_outcome`."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class BaseAgent:
         return agent
 
     def with_tools(self, names: Collection[str]) -> Self:
-        """Copy the agent with only those of its tools that are in `names`."""
+        """Copy the agent with only the tools that `names` lists."""
         agent = copy(self)
         agent.set_tools(tuple(entry for entry in self.tools if entry.name in names))
         return agent
@@ -295,7 +295,7 @@ class BaseAgent:
         return "\n\n".join(filter(None, [prompt.removesuffix(current).rstrip("\n"), self._manual, current]))
 
     def placeholders(self, context: PromptContext) -> dict[str, str]:
-        """The values of the prompt file's `$names`."""
+        """Return the values of the prompt file's `$names`."""
         del context
         return {"max_tool_rounds": str(self.config.max_tool_rounds)}
 
@@ -322,11 +322,11 @@ class BaseAgent:
         Args:
             messages: The prompt.
             conclude: Whether the agent must answer in this turn.
-            run_model: The model that was chosen for the run; None for the configured one.
+            run_model: The model that was chosen for the run; None for the configured model.
         """
         config = self.config
         effort = {} if config.reasoning_effort is None else {"reasoning_effort": config.reasoning_effort}
-        # A model that may refuse temperatures gets one only if somebody has chosen it.
+        # A model that may refuse temperatures gets a temperature only if somebody has chosen it.
         takes: bool | None = True
         if isinstance(self.model, TemperatureModel):
             takes = self.model.takes_temperature(self.model_for_run(run_model))
@@ -357,9 +357,9 @@ class BaseAgent:
             reply: The model's reply.
             conclude: Whether the agent must answer in this turn.
             interactions: The calls of the job so far with their results.
-            shown: Other texts of the prompt: its instruction, earlier turns of the conversation, texts of a project.
+            shown: Other texts of the prompt: the instruction, earlier turns of the conversation, texts of a project.
 
-        A call that occurs word for word in one of these results or texts is a quotation and stays text.
+        A call that occurs word for word in these results or texts is a quotation and stays text.
         """
         results = (str(interaction["result"] or "") for interaction in interactions)
         parsed = self.protocol.read(reply, [*shown, *results], () if conclude else self.tool_names)

@@ -43,7 +43,7 @@ class LeadAgent(BaseAgent):
 
     @property
     def subagents(self) -> tuple[AgentConfig, ...]:
-        """The agents to which it can delegate, in the order of their registration."""
+        """The agents to which the lead can delegate, in the order of their registration."""
         return tuple(self._subagents.values())
 
     def register_subagent(self, config: AgentConfig) -> None:
@@ -54,23 +54,23 @@ class LeadAgent(BaseAgent):
 
     def placeholders(self, context: PromptContext) -> dict[str, str]:
         """Return the placeholders of every agent, `subagents` (their descriptions) and `ambiguity` (when to ask)."""
-        listed = [
+        descriptions = [
             "\n".join([f"{config.name}: {config.description}", *(f"- {line}" for line in config.capabilities)]).strip()
             for config in self.subagents
         ]
         rules = _CLARIFY_RULES[context.clarify]
-        return {**super().placeholders(context), "subagents": "\n\n".join(listed), "ambiguity": rules}
+        return {**super().placeholders(context), "subagents": "\n\n".join(descriptions), "ambiguity": rules}
 
     def build_current_context(self, context: PromptContext) -> str:
         """Build the part that changes: the day, the scope of searches, artifacts, plan and feedback of this turn."""
         lines = [f"- {name} (version {version}): {title}" for name, title, version in context.artifacts]
-        parts = [
+        sections = [
             context.introduction,
             "<current_context>",
             "Artifacts of this conversation:\n" + ("\n".join(lines) or "none yet"),
         ]
         if context.task_plan:
-            parts.append(f"The plan of this turn (task_plan):\n{context.task_plan}")
+            sections.append(f"The plan of this turn (task_plan):\n{context.task_plan}")
         if context.feedback:
-            parts.append(f"The person says:\n{context.feedback}")
-        return "\n\n".join([*parts, "</current_context>"])
+            sections.append(f"The person says:\n{context.feedback}")
+        return "\n\n".join([*sections, "</current_context>"])

@@ -1,4 +1,4 @@
-"""Tool protocols: how an agent is informed of its tools, calls them and gets the results.
+"""Tool protocols: how an agent is informed of its tools, writes calls and gets results.
 
 ::
 
@@ -22,7 +22,7 @@ from artifactflow_nb.tools.manual import tool_manual
 
 
 class CallProtocol(Protocol):
-    """The way in which prompts describe tools, and models write calls of them."""
+    """The way in which prompts describe tools, and models write calls."""
 
     @property
     def name(self) -> ToolProtocol:
@@ -61,7 +61,7 @@ class XmlProtocol:
         return ParsedReply(parsed.text, (*parsed.calls, *reply.calls)) if reply.calls else parsed
 
     def transcribe(self, reply: ModelReply) -> ModelReply:
-        """Convert native calls, which some models write nevertheless, to text; unreadable ones are left unchanged."""
+        """Convert native calls, which some models write nevertheless, to text; unreadable calls are left unchanged."""
         readable = [format_call(call.name, call.params) for call in reply.calls if not call.error]
         content = "\n\n".join(filter(None, [reply.content.rstrip(), *readable])) if readable else reply.content
         return replace(reply, content=content, calls=tuple(call for call in reply.calls if call.error))
@@ -75,7 +75,7 @@ class XmlProtocol:
 
 
 class NativeProtocol:
-    """Tool calls in fields of the reply, for endpoints whose models were trained on them."""
+    """Tool calls in fields of the reply, for endpoints whose models were trained on such calls."""
 
     name: ToolProtocol = "native"
 
@@ -85,9 +85,9 @@ class NativeProtocol:
         return prompts.render("tools_native")
 
     def read(self, reply: ModelReply, shown: Sequence[str] = (), offered: Collection[str] = ()) -> ParsedReply:
-        """Return the native calls; the text is never parsed for calls, since it may quote one.
+        """Return the native calls; the text is never parsed for calls, since the text may quote a call.
 
-        Some endpoints leave in a name what the model's family writes around it, such as `functions.`.
+        Some endpoints leave decoration of the model's family in a name, such as `functions.`.
         """
         del shown
         plain_names = {call.name: clean_name(call.name) for call in reply.calls if call.name not in offered}

@@ -14,13 +14,13 @@ REVIEWER = "reviewer"
 class Reviewer:
     """A model that answers approval requests, for `Workbench(approvals=...)`.
 
-    It approves a call, denies it, or leaves the decision to the person; so it does if the model fails or its answer
+    It approves a call, denies the call, or leaves the decision to the person, also if the model fails or its answer
     cannot be parsed. Questions, budgets and interrupts of adapted graphs are always decided by the person. Its model
-    calls are stored, priced and counted like those of other agents, under the agent `reviewer`.
+    calls are stored, priced and counted like the calls of other agents, under the agent `reviewer`.
 
     Attributes:
         model: The name of a model at the endpoint, or a model object; None for the model of the workbench.
-        rules: What the reviewer must allow and forbid, in plain words; empty to leave it to the model.
+        rules: What the reviewer must allow and forbid, in plain words; empty to leave the rules to the model.
     """
 
     model: str | Model | None = None

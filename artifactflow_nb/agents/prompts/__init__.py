@@ -19,13 +19,13 @@ from artifactflow_nb.core.local_files import absolute_path, read_text
 from artifactflow_nb.errors import UsageError, brief
 
 HEADER = re.compile(r"\A---\nfor: (?P<agent>.*)\nvariables:(?P<variables>.*)\n---\n")
-"""The header of a prompt file: who gets the prompt, and the names of its placeholders."""
+"""The header of a prompt file: the agent that gets the prompt, and the names of its placeholders."""
 
 _NAME = re.compile(r"[\w./\\-]+")
 
 
 def is_prompt_text(prompt: str) -> bool:
-    """True for the text of a prompt, false for the name of a prompt file, which has no spaces and no punctuation."""
+    """Return whether a text is a prompt, not the name of a prompt file, which has no spaces and no punctuation."""
     return bool(prompt) and _NAME.fullmatch(prompt) is None
 
 

@@ -34,7 +34,7 @@ _PARTS = ("agent", "model", "settings", "tools", "prompt", "reply", "tool", "par
 """Names of the parts of steps, causes before effects."""
 
 _DAY = re.compile("<system_time>[^<]*</system_time>")
-"""The current time in a prompt; it differs between any two runs, so it is removed before prompts are compared."""
+"""The current time in a prompt; the time differs between runs, and is removed before prompts are compared."""
 
 StepOutcome = Literal["same", "different", "only a", "only b"]
 StepParts = Mapping[str, str]
@@ -50,7 +50,7 @@ class StepDiff(CardMixin):
         differing_parts: Names of the parts that differ, causes before effects; empty if only one run has the step. The
             parts of a model turn are `agent`, `model`, `settings`, `tools`, `prompt`, `reply`; of a tool call `tool`,
             `parameters`, `decision`, `result`; of a decision `tool`, `decision`.
-        is_fork_point: Whether one run is a fork of the other that changed this step.
+        is_fork_point: Whether one run is a fork of the other run and changed this step.
     """
 
     a: Step | None
@@ -60,7 +60,7 @@ class StepDiff(CardMixin):
 
     @property
     def step(self) -> Step:
-        """The step of the first run, or of the second if the first has none."""
+        """The step of the first run, or else of the second run."""
         step = self.a or self.b
         if step is None:
             raise ValueError("Both steps are None; a difference needs at least one.")
@@ -75,14 +75,14 @@ class StepDiff(CardMixin):
 
     @property
     def diffs(self) -> Mapping[str, TextDiff]:
-        """Text difference of each part, by name; if only one run has the step, every part of it."""
+        """Text difference of each part, by name; if only one run has the step, every part of the step."""
         parts_a, parts_b = (step_parts(step) if step else {} for step in (self.a, self.b))
         names = self.differing_parts or [n for n in {**parts_a, **parts_b} if parts_a.get(n) != parts_b.get(n)]
         return {name: TextDiff(parts_a.get(name, ""), parts_b.get(name, "")) for name in names}
 
     @property
     def number(self) -> str:
-        """The number of the step: `4`; `4 (in b 6)` if its number in b differs; `b 6` if only the run b has it."""
+        """The number of the step: `4`; `4 (in b 6)` if run b has another number; `b 6` for a step of run b only."""
         number_a, number_b = (step.number if step else None for step in (self.a, self.b))
         if number_a is None:
             return f"b {number_b}"
@@ -137,7 +137,7 @@ def pair_steps(a: RunRows, b: RunRows) -> tuple[StepDiff, ...]:
 
 
 def _fork_point(fork: RunRows, origin: RunRows) -> int:
-    """The number of the step of `origin` that `fork` changed; 0 if `fork` is not a fork of it."""
+    """Return the number of the step of `origin` that `fork` changed; 0 if `fork` is not a fork of it."""
     change = orjson.loads(fork.run["settings_json"]).get("fork")
     return int(change["number"]) if change and change["of"] == origin.run_id else 0
 
@@ -215,7 +215,7 @@ def _parse_error(call: Row) -> str | None:
 
 
 def _params_text(params: Mapping[str, object]) -> str:
-    """Parameters by name, one per line; a string keeps its line breaks, so that a diff can compare its lines."""
+    """Write parameters by name, one per line; a string keeps its line breaks, so that a diff can compare its lines."""
     texts = ((name, value if isinstance(value, str) else to_json(value)) for name, value in sorted(params.items()))
     return "\n".join(f"{name}: {text}" for name, text in texts)
 

@@ -54,7 +54,7 @@ class ArtifactChange(DiffMixin):
 
     @property
     def newest(self) -> Artifact:
-        """Version of the second run, or of the first if the second has none."""
+        """Version of the second run, or else of the first run."""
         newest = self.b or self.a
         if newest is None:
             raise ValueError("Both versions of the artifact are None; a change needs at least one.")
@@ -114,7 +114,7 @@ class Comparable(Protocol):
 
 
 def compare(run_a: Comparable, run_b: Comparable) -> "Comparison":
-    """Compare two runs, of the same workbench or of two: answers, artifacts, steps, figures.
+    """Compare two runs, of one workbench or of two workbenches: answers, artifacts, steps, figures.
 
     Steps are matched by their position in the runs. The current time in prompts is ignored. An unfinished run is
     compared up to its latest step. Redacted secrets of a sealed run are compared in their redacted form.
@@ -147,8 +147,8 @@ class Comparison(CardMixin):
         a: Rows of the first run.
         b: Rows of the second run.
         artifacts: Change of each artifact on either branch, by id.
-        pairs: Steps of both runs, paired and in order; `steps` is the same as a frame.
-        figures: Time, tokens and cost of both runs; `metrics` is the same as a frame.
+        pairs: Steps of both runs, paired and in order; `steps` is the frame of the pairs.
+        figures: Time, tokens and cost of both runs; `metrics` is the frame of the figures.
     """
 
     a: RunRows
@@ -164,14 +164,14 @@ class Comparison(CardMixin):
 
     @property
     def is_same(self) -> bool:
-        """True if both runs have equal steps, answers or errors, and artifacts; figures may differ."""
+        """Whether both runs have equal steps, answers or errors, and artifacts; figures may differ."""
         same_artifacts = all(change.state == "same" for change in self.artifacts.values())
         same_outcome = all(self.a.run[name] == self.b.run[name] for name in ("flow", "status", "error_type"))
         return self.first_difference is None and self.answer.is_same and same_artifacts and same_outcome
 
     @property
     def first_difference(self) -> StepDiff | None:
-        """First step that differs, or None; later differences may be mere consequences of it.
+        """First step that differs, or None; later differences may follow from this step.
 
         For a run and its fork, the step that the fork changed, if it differs.
         """
@@ -179,7 +179,7 @@ class Comparison(CardMixin):
         return min(differing, key=lambda pair: not pair.is_fork_point) if differing else None
 
     def step(self, a: int | None = None, *, b: int | None = None) -> StepDiff:
-        """Difference at a step.
+        """Return the difference at a step.
 
         Args:
             a: Number of the step in `steps` of the first run.
@@ -194,7 +194,7 @@ class Comparison(CardMixin):
             if step is not None and step.number == (a if b is None else b):
                 return pair
         name = f"a has no step {a!r}" if b is None else f"b has no step {b!r}"
-        raise NotFound(f"The run {name}. comparison.steps lists the steps of both.")
+        raise NotFound(f"The run {name}. comparison.steps lists the steps of both runs.")
 
     @property
     def steps(self) -> "pd.DataFrame":
@@ -294,7 +294,7 @@ class Comparison(CardMixin):
 
     @property
     def _steps(self) -> str:
-        """The number of steps, and the number of those that differ."""
+        """The number of steps, and the number of differing steps."""
         n_differing = sum(pair.outcome != "same" for pair in self.pairs)
         verb = "differs" if n_differing == 1 else "differ"
         n_steps = count(len(self.pairs), "step") if self.pairs else "none"
@@ -302,7 +302,7 @@ class Comparison(CardMixin):
 
     @property
     def _differing_steps(self) -> CardTable | None:
-        """Return a row for each step that differs; None if none does."""
+        """A row for each step that differs, or None."""
         rows = [
             (
                 pair.number,

@@ -15,7 +15,7 @@ class Figure:
     """A figure of two runs; None means unknown.
 
     Attributes:
-        name: Column name, which ends in the unit; `figures` has those of `runs_df`.
+        name: Column name, which ends in the unit; `figures` uses the names of `runs_df`.
         b: Value in the second run.
     """
 
@@ -25,12 +25,12 @@ class Figure:
 
     @property
     def difference(self) -> float | None:
-        """`b - a`; None if either is unknown."""
+        """`b - a`; None if a value is unknown."""
         return None if self.a is None or self.b is None else self.b - self.a
 
     @property
     def ratio(self) -> float | None:
-        """`b / a`; None if either is unknown or `a` is 0."""
+        """`b / a`; None if a value is unknown or `a` is 0."""
         return None if not self.a or self.b is None else self.b / self.a
 
     @property
@@ -97,6 +97,6 @@ def _figures(run: RunRows, metrics: ExecutionMetrics) -> Iterator[tuple[str, flo
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Sum of the known values; None if all are unknown, which is not the same as 0."""
+    """Return the sum of the known values, or None without known values, which is not the same as 0."""
     known = [value for value in values if value is not None]
     return fsum(known) if known else None

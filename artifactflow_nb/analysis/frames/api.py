@@ -65,7 +65,7 @@ class Frames:
 
     def _load(self, frame: Frame, run: RunFilter = None, **filters: Any) -> "pd.DataFrame":
         loaded = load_frame(self._store, frame, run, **filters)
-        loaded.attrs["language"] = self._language  # of the charts that are drawn from it
+        loaded.attrs["language"] = self._language  # the language of charts of this frame
         return loaded
 
     def runs_df(
@@ -79,13 +79,13 @@ class Frames:
         columns: ColumnSelection = None,
         answer: bool = False,
     ) -> "pd.DataFrame":
-        """One row per run: question, status, time in seconds, tokens and cost; `columns="all"` has the other columns.
+        """Return one row per run: question, status, seconds, tokens and cost; `columns="all"` has the other columns.
 
         Example: `wb.runs_df(since=timedelta(days=1), status="failed", columns=["time", "question"])`.
 
         Args:
-            run: Filter by run: a run, its id, or a list of them.
-            conversation: Filter by conversation: an id, a run of the conversation, or a list of them.
+            run: Filter by run: a run, its id, or a list of runs or ids.
+            conversation: Filter by conversation: an id, a run of the conversation, or a list of these.
             since: Earliest `started_at`, inclusive: a datetime (naive means UTC), an ISO string, or a timedelta before
                 now.
             until: Latest `started_at`, exclusive, in the same formats.
@@ -118,7 +118,7 @@ class Frames:
         until: TimeFilter = None,
         columns: ColumnSelection = None,
     ) -> "pd.DataFrame":
-        """One row per model call, including failed attempts; `since` and `until` apply to `started_at`.
+        """Return one row per model call, including failed attempts; `since` and `until` apply to `started_at`.
 
         Groups of columns: `what`, `model`, `results`, `time`, `tokens`, `cost`, `replay`. Arguments as for `runs_df`.
         """
@@ -127,25 +127,25 @@ class Frames:
     tool_calls_df = _like(
         llm_calls_df,
         TOOL_CALLS,
-        "One row per tool call, with its approval; `since` and `until` apply to `called_at`.",
+        "Return one row per tool call, with its approval; `since` and `until` apply to `called_at`.",
     )
     plan_steps_df = _like(
         llm_calls_df,
         PLAN_STEPS,
-        "One row per step of each started plan; `since` and `until` apply to the start of the plan.",
+        "Return one row per step of each started plan; `since` and `until` apply to the start of the plan.",
     )
     events_df = _like(
-        llm_calls_df, EVENTS, "One row per stored event, which excludes text chunks; `since` and `until` apply to `ts`."
+        llm_calls_df, EVENTS, "Return one row per stored event, without text chunks; `since` and `until` apply to `ts`."
     )
     artifacts_df = _like(
         llm_calls_df,
         ARTIFACTS,
-        "One row per version of an artifact, without its text; `since` and `until` apply to `created_at`.",
+        "Return one row per version of an artifact, without its text; `since` and `until` apply to `created_at`.",
     )
     approvals_df = _like(
         llm_calls_df,
         APPROVALS,
-        "One row per approval request, including open ones; `since` and `until` apply to `asked_at`.",
+        "Return one row per approval request, including open ones; `since` and `until` apply to `asked_at`.",
     )
 
     def messages_df(
@@ -158,7 +158,7 @@ class Frames:
         status: StatusFilter = None,
         columns: ColumnSelection = None,
     ) -> "pd.DataFrame":
-        """One row per message, with its position in the tree; `since` and `until` apply to `created_at`.
+        """Return one row per message, with its position in the tree; `since` and `until` apply to `created_at`.
 
         Groups of columns: `tree`, `text`, `results`, `time`. Arguments as for `runs_df`.
         """
@@ -169,7 +169,7 @@ class Frames:
     def sources_df(
         self, *, since: TimeFilter = None, until: TimeFilter = None, columns: ColumnSelection = None
     ) -> "pd.DataFrame":
-        """One row per indexed source; `since` and `until` apply to `fetched_at`.
+        """Return one row per indexed source; `since` and `until` apply to `fetched_at`.
 
         Groups of columns: `what`, `size`, `time`. Arguments as for `runs_df`.
         """
@@ -190,26 +190,26 @@ class Frames:
         sort: str | None = None,
         ascending: bool = False,
     ) -> "pd.DataFrame":
-        """One row per group of model calls: tokens, cached share, times, cost and failures.
+        """Return one row per group of model calls: tokens, cached share, times, cost and failures.
 
         Calls of subruns count for the run that started them. Columns: the name of the group; `n_runs`; `n_llm_calls`,
         the calls with a reply; `n_failures`, failed attempts of model calls and failed tool calls, without denied and
-        stopped ones; `total_tokens`; `tokens_estimated`, whether tokens and cost contain estimates; `cached_share` of
+        stopped calls; `total_tokens`; `tokens_estimated`, whether tokens and cost contain estimates; `cached_share` of
         the input tokens; medians and 95th percentiles of the time to the first text (`ttft_p50_ms`, `ttft_p95_ms`) and
         of the whole call (`latency_p50_ms`, `latency_p95_ms`); `cost_usd` of the calls with a price; `n_unpriced`, the
-        number of calls without one; ids.
+        number of calls without a price; ids.
 
         Args:
             run: As for `runs_df`.
             by: `agent`, `model`, `flow`, `conversation`, `day` (of this computer's time zone) or `run`.
-            agent: Filter by agent: a name or a list of them.
+            agent: Filter by agent: a name or a list of names.
             model: Filter by model, by the name in the reply.
             flow: Filter by flow.
             conversation: As for `runs_df`.
             since: Earliest start of a call, as for `runs_df`.
             until: Latest start of a call, as for `runs_df`.
             search: Words that the name of the group must contain.
-            sort: The column to sort by; None for the newest days and runs first, otherwise the most tokens first.
+            sort: The column to sort by; None to sort days and runs by start, other groups by tokens.
             ascending: Whether the lowest value is first.
 
         Errors: `UsageError` for an unknown group or column, or an invalid value; `NotFound` for an unknown id.
@@ -228,7 +228,7 @@ class Frames:
 
         A bare name such as `llm_calls` is the frame, `main.llm_calls` the table of the store. In SQL, times are
         microseconds since 1970: `datetime(started_at / 1000000, 'unixepoch')`; a datetime parameter is converted. A
-        result column with the name of a frame's column gets its type.
+        result column with the name of a frame's column gets the type of that column.
 
         Args:
             sql: A statement, such as `SELECT agent_name, sum(total_tokens) FROM llm_calls GROUP BY 1`.

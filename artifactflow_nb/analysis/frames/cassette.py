@@ -38,10 +38,10 @@ def _of_run(rows: RunRows, run: Row) -> Iterator[dict[str, Any]]:
     for turn in rows["llm_calls"]:
         if turn["run_id"] != run["run_id"]:
             continue
-        place = turn["job_id"], turn["step"]
-        attempts[place] = attempts.get(place, 0) + 1
+        key = turn["job_id"], turn["step"]
+        attempts[key] = attempts.get(key, 0) + 1
         path = paths.get(turn["job_id"], turn["job_id"])
-        where = {"path": path, "step": turn["step"], "attempt": attempts[place], "agent_name": turn["agent_name"]}
+        where = {"path": path, "step": turn["step"], "attempt": attempts[key], "agent_name": turn["agent_name"]}
         yield {**where, **_turn(turn, rows)}
         for call in rows.calls_of_replies.get(turn["call_id"], ()):
             yield {**where, "position": call["position"] + 1, **_call(call, decisions.get(call["tool_call_id"]))}

@@ -52,7 +52,7 @@ _CACHED_SHARE = "c.cache_read_tokens * 1.0 / nullif(c.input_tokens, 0)"
 
 
 def _model_sql(name: str) -> str:
-    """SQL expression for the name of a model; NULL where no language model was used."""
+    """Return the SQL expression for the name of a model; NULL where no language model was used."""
     return f"iif(c.provider = '{COMPUTED_PROVIDER}', NULL, c.{name})"
 
 
@@ -158,7 +158,7 @@ APPROVALS = Frame(
     run_filters("a", "asked_at"),
 )
 
-# A plan is the newest version of its artifact that holds that plan: versions that a person wrote over it are skipped.
+# A plan comes from the newest version of its artifact with the plan's id: a person may have written other versions.
 _STEP_FIELDS = {name: f"json_text(s.value, '{name}')" for name in ("id", "title", "status", "result")}
 _STEP_STATUS = f"coalesce(nullif({_STEP_FIELDS['status']}, ''), 'pending')"
 _STEP_RESULT = f"nullif({_STEP_FIELDS['result']}, '')"
@@ -168,7 +168,7 @@ _STEP_JOBS = (
 
 
 def _step_sum_sql(aggregate: str, table: str) -> str:
-    """SQL expression for an aggregate over the calls of a step's jobs."""
+    """Return the SQL expression for an aggregate over the calls of a step's jobs."""
     jobs = f"SELECT job_id FROM {_STEP_JOBS}"  # noqa: S608 - constants only
     return f"(SELECT {aggregate} FROM main.{table} WHERE run_id = p.run_id AND job_id IN ({jobs}))"  # noqa: S608 - constants only
 
@@ -276,7 +276,7 @@ MESSAGES = Frame(
     "messages",
     reading_order(
         "content response status is_active created_at",
-        *stored_columns(IDS, TEXT, "m", message_id="Id of the message.", conversation_id="Its conversation."),
+        *stored_columns(IDS, TEXT, "m", message_id="Id of the message.", conversation_id="Conversation."),
         *stored_columns(IDS, TEXT, "m", parent_id="Previous message on the branch; NA for a root."),
         *stored_columns("tree", INT, "t", depth="Number of earlier messages on the branch."),
         *stored_columns("tree", INT, "t", sibling_index="Index among the siblings, oldest first, from 0."),
@@ -304,7 +304,7 @@ ARTIFACTS = Frame(
     reading_order(
         "artifact_id version title update_type created_by edited_by created_at n_chars n_lines lines_added "
         "lines_removed",
-        *stored_columns(IDS, TEXT, "v", artifact_id="Id of the artifact.", conversation_id="Its conversation."),
+        *stored_columns(IDS, TEXT, "v", artifact_id="Id of the artifact.", conversation_id="Conversation."),
         *stored_columns(IDS, INT, "v", version="Version number from 1, counted over all branches of the conversation."),
         *stored_columns("what", TEXT, "v", title="Title."),
         *stored_columns("what", ENUM, "v", content_type="Media type."),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PrunedFrame: TypeAlias = "pd.DataFrame"
-"""One row per conversation that was deleted, or would be."""
+"""One row per conversation that was deleted or would be deleted."""
 
 StorageFrame: TypeAlias = "pd.DataFrame"
 """One row per conversation and kind of content."""
@@ -119,7 +119,7 @@ def search_frame(hits: Sequence[SectionHit], snippets: Sequence[str]) -> SearchF
 
 
 def check_frame(checks: Sequence[RankingCheck]) -> CheckFrame:
-    """Build the frame of a ranking check: one row per ranking, with the shares of expected sections that it found."""
+    """Build the frame of a ranking check: one row per ranking, with the shares of expected sections among its hits."""
     import pandas as pd
 
     names = ("ranking", "hit_at_1", "hit_at_5", "hit_at_10", "queries", "is_used")
@@ -142,9 +142,9 @@ def markdown_tables(text: str) -> TableFrames:
         elif before.type in {"th_open", "td_open"}:
             tables[-1][-1].append("".join(child.content for child in token.children or ()).strip())
     frames = []
-    for head, *rows in tables:
-        frame = pd.DataFrame(rows, columns=head)
-        for position in range(len(head)):
+    for header, *rows in tables:
+        frame = pd.DataFrame(rows, columns=header)
+        for position in range(len(header)):
             numbers = pd.to_numeric(frame.iloc[:, position].str.replace(",", ""), errors="coerce")
             if len(frame) and numbers.notna().all():
                 frame.isetitem(position, numbers.to_numpy())

@@ -35,7 +35,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "day": ["day"],
     "run": ["question", "run_id", "status", "started_at", "conversation_id", "message_id"],
 }
-"""The columns of each kind of group: first the name for readers, then the key of the group if that is an id."""
+"""The columns of each kind of group: first the name for readers, then the id of the group if the key is an id."""
 
 _AS_MODEL = f"c.provider <> '{COMPUTED_PROVIDER}'"
 _MODEL = f"iif({_AS_MODEL}, coalesce(c.response_model, c.request_model), NULL)"
@@ -83,7 +83,7 @@ _CALLS = Frame(
         **time_filters(f"({_TIME})"),
     },
 )
-"""One row per attempt of a model call, and one for a run without any."""
+"""One row per attempt of a model call, and one row for a run without model calls."""
 
 
 def load_metrics_frame(
@@ -98,17 +98,17 @@ def load_metrics_frame(
     key = others[0] if others else first
     grouped = calls.groupby(key, sort=False)
     counts = grouped[["n_llm_calls", "n_failures", "is_estimated", "n_unpriced"]].sum()
-    known = grouped[["total_tokens", "cached", "cacheable", "cost_usd"]].sum(min_count=1)
+    sums = grouped[["total_tokens", "cached", "cacheable", "cost_usd"]].sum(min_count=1)
     times = grouped[["ttft_ms", "latency_ms"]]
     shares = {"p50": times.quantile(0.5), "p95": times.quantile(0.95)}
     frame = calls.dropna(subset=key).drop_duplicates(key).set_index(key)[[name for name in columns if name != key]]
     frame = frame.assign(
         n_runs=grouped["run_id"].nunique() if by != "run" else 1,
         n_llm_calls=counts["n_llm_calls"],
-        total_tokens=known["total_tokens"],
-        cached_share=known["cached"] / known["cacheable"].where(known["cacheable"] > 0),
+        total_tokens=sums["total_tokens"],
+        cached_share=sums["cached"] / sums["cacheable"].where(sums["cacheable"] > 0),
         **{f"{name}_{share}_ms": shares[share][f"{name}_ms"] for name in ("ttft", "latency") for share in shares},
-        cost_usd=known["cost_usd"],
+        cost_usd=sums["cost_usd"],
         n_failures=counts["n_failures"],
         tokens_estimated=counts["is_estimated"] > 0,
         n_unpriced=counts["n_unpriced"],

@@ -50,20 +50,20 @@ def _columns(rows: Iterable[Sequence[Any]], n_columns: int) -> list[list[Any]]:
 
 
 def pack(rows: Any, dtypes: Sequence[str]) -> list[Any]:
-    """Read all rows of a cursor into one array per column. `dtypes` are the pandas types of its columns."""
+    """Read all rows of a cursor into one array per column. `dtypes` are the pandas types of the columns."""
     return [_array(values, dtype) for values, dtype in zip(_columns(rows, len(dtypes)), dtypes, strict=True)]
 
 
 def pack_fitting(
-    rows: Any, wanted: Sequence[str | None], decode: Callable[[bytes], object] = lambda value: value
+    rows: Any, dtypes: Sequence[str | None], decode: Callable[[bytes], object] = lambda value: value
 ) -> list[Any]:
-    """Read all rows of a cursor into one array per column, of the wanted type if all values fit it.
+    """Read all rows of a cursor into one array per column, of the type in `dtypes` if all values fit this type.
 
     Otherwise the type is inferred from the values: `Int64`, `Float64` or `string`; `object` for mixed types and for
     columns without known values. `decode` returns the value of a BLOB.
     """
     arrays = []
-    for stored, dtype in zip(_columns(rows, len(wanted)), wanted, strict=True):
+    for stored, dtype in zip(_columns(rows, len(dtypes)), dtypes, strict=True):
         values = [decode(value) if isinstance(value, bytes) else value for value in stored]
         types = set(map(type, values)) - {type(None)}
         fits = dtype is not None and types <= _VALUE_TYPES[dtype]

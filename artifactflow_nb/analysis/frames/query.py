@@ -35,7 +35,7 @@ Params = Sequence[object] | Mapping[str, object] | None
 _PROGRESS_STEPS = 20_000  # steps of SQLite's virtual machine between checks for cancellation, about 1 ms
 _READ_ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
 _PRAGMAS = {"table_info", "table_xinfo", "table_list", "data_version"}
-"""Pragmas that describe tables, and the one with which a full-text index detects changes."""
+"""Pragmas that describe tables, and the pragma with which a full-text index detects changes."""
 
 _DANGEROUS = {"load_extension", "fts3_tokenizer"}
 
@@ -48,7 +48,7 @@ _EXTREME = re.compile(r"\s*(?:min|max)\s*\(\s*(?:\w+\.)?(\w+)\s*\)\s*", re.IGNOR
 def query(path: Path, sql: str, params: Params = None, *, timeout_s: float | None = None) -> "pd.DataFrame":
     """Run one SELECT and return its rows as a typed frame.
 
-    A result column with the name of a frame's column, or `min` or `max` of one, gets the type of that column if the
+    A result column with the name of a frame's column, or `min` or `max` of it, gets the type of that column if the
     values fit it. Other types are inferred from the values: `Int64`, `Float64`, `string` or `object`. A second column
     of the same name gets the suffix `_2`.
 
@@ -72,7 +72,7 @@ def query(path: Path, sql: str, params: Params = None, *, timeout_s: float | Non
         values = [_to_sql_value(value) for value in params]
     elif params is not None:
         raise UsageError(
-            f"params is {brief(params)}; pass a list with a value for each ?, or a dict with one for each :name."
+            f"params is {brief(params)}; pass a list with a value for each ?, or a dict with a value for each :name."
         )
     if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
         raise UsageError(f"timeout_s is {brief(timeout_s)}; it must be a number of seconds above 0, or None.")
@@ -110,7 +110,7 @@ def _execute(
 ) -> tuple[list[str], list[Any]]:
     """Execute a statement on a connection of its own, and return the names and the arrays of its columns.
 
-    It stops at its next step once `cancelled` is set. Errors: `UsageError` if the statement is at fault.
+    The statement stops at its next step once `cancelled` is set. Errors: `UsageError` if the statement is at fault.
     """
     from artifactflow_nb.analysis.frames.packing import pack_fitting
 
@@ -140,8 +140,8 @@ def _execute(
                 raise UsageError(message) from error
             if code not in _STATEMENT_ERRORS:
                 raise
-            known = ", ".join(frame.name for frame in frames)
-            hint = f" It sees the frames {known} (columns_df() lists their columns), and stored tables as main.runs."
+            names = ", ".join(frame.name for frame in frames)
+            hint = f" It sees the frames {names} (columns_df() lists their columns), and stored tables as main.runs."
             hint = hint if message.startswith("no such") else ""
             raise UsageError(f"The SQL cannot be run: {message:.300}.{hint}") from error
 
@@ -163,7 +163,7 @@ def _authorize(action: int, first: str | None, second: str | None, *_context: st
 def _to_sql_value(value: object) -> object:
     """Convert a parameter for SQLite, including numpy scalars, which values of frames are.
 
-    A date becomes its midnight in UTC: sqlite3 would bind it as a text, which compares greater than every number.
+    A date becomes its midnight in UTC: sqlite3 would bind a date as a text, which compares greater than every number.
     """
     import numpy as np
 

@@ -33,7 +33,7 @@ def open_store(path: Path) -> Iterator[sqlite3.Connection]:
     """
     with store_errors(path), closing(connect(path, read_only=True)) as db:
         db.row_factory = None
-        # Computed before any row is read: a run that ends in between must not appear as abandoned.
+        # The statuses are computed before any row is read: a run that ends in between must not appear as abandoned.
         unfinished = db.execute(_UNFINISHED_RUNS).fetchall()
         abandoned = {run_id for run_id, *state in unfinished if effective_status(path.parent, *state) == ABANDONED}
         db.create_function("is_abandoned", 1, abandoned.__contains__)
@@ -57,8 +57,8 @@ def load_frame(
     Args:
         path: The store's file.
         frame: The frame to load.
-        run: Filter by run: a run, its id, or a list of them.
-        columns: Columns and groups of columns, in addition to the ids; None for all that are not optional.
+        run: Filter by run: a run, its id, or a list of runs or ids.
+        columns: Columns and groups of columns, in addition to the ids; None for all columns that are not optional.
         optional: Names of optional columns to load in addition.
         filters: Values of the frame's other filters by name, as in the methods of `Frames`; None for no filter. With a
             filter by time, rows without a time are dropped, such as calls that have not started.
@@ -96,5 +96,5 @@ def describe_columns() -> "pd.DataFrame":
 
 
 def schema_name(name: str) -> str:
-    """Value of a frame's `attrs["schema"]`: package, frame, version of the columns."""
+    """Return the value of a frame's `attrs["schema"]`: package, frame, version of the columns."""
     return f"artifactflow_nb/{name}/{FRAME_SCHEMA_VERSION}"

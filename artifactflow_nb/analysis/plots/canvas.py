@@ -1,6 +1,6 @@
 """The ground of plots: `Axes` of matplotlib in the style in use, with colours and texts that every reader can read.
 
-The style has the ink and the paper, so `matplotlib.style.use("dark_background")` turns a plot dark. The colours of data
+A style sets text and page colours, so `matplotlib.style.use("dark_background")` turns a plot dark. The colours of data
 have a contrast of 3:1 to white and to black, differ with every kind of colour vision (Okabe and Ito), and come with a
 shape or a texture. Texts are drawn as they are: a dollar sign starts no formula.
 """
@@ -22,13 +22,13 @@ HATCH = "////"
 NAME_COLUMNS = 34
 MAX_ROWS = 40
 _WIDTH, _ROW, _FRAME = 9.0, 0.34, 1.5
-"""Width of a plot, height of a row and of what is around the rows, in inches."""
+"""Width of a plot, height of a row and of the frame around the rows, in inches."""
 _CHINESE_FONTS = ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "SimHei", "WenQuanYi Zen Hei")
 
 
 @contextmanager
 def canvas(ax: "Axes | None", n_rows: float) -> "Iterator[Axes]":
-    """Yield the `Axes` to draw on: `ax`, or those of a new figure with a height for a number of rows.
+    """Yield the `Axes` to draw on: `ax`, or the `Axes` of a new figure with a height for a number of rows.
 
     Errors: `UsageError` if matplotlib is not installed.
     """
@@ -65,7 +65,7 @@ def message_only(ax: "Axes", title: str, message: str) -> "Axes":
 
 
 def name_text(text: str, columns: int = NAME_COLUMNS) -> str:
-    """A name from a frame as one line that can be drawn."""
+    """Convert a name from a frame to one line that can be drawn."""
     return clip(escape_invisible(text), columns)
 
 
@@ -83,18 +83,18 @@ def write_beside(ax: "Axes", row: float, text: str) -> None:
 
 def legend(ax: "Axes", handles: Sequence[Any]) -> None:
     """Draw the legend of the entries that occur, in one line above the plane."""
-    place: dict[str, Any] = {
+    options: dict[str, Any] = {
         "loc": "lower left",
         "bbox_to_anchor": (0.0, 1.0),
         "borderaxespad": 0.2,
         "fontsize": "small",
     }
-    ax.legend(handles=handles, ncols=max(len(handles), 1), frameon=False, **place)
+    ax.legend(handles=handles, ncols=max(len(handles), 1), frameon=False, **options)
 
 
 def alt_text(ax: "Axes") -> str:
     """Return the text alternative of a plot: the label of the `Axes`, which a cell also shows as text with the picture.
 
-    `ax.figure.savefig("cost.png", metadata={"Description": af.plots.alt_text(ax)})` keeps it in the file.
+    `ax.figure.savefig("cost.png", metadata={"Description": af.plots.alt_text(ax)})` keeps the text in the file.
     """
     return str(ax.get_label())

@@ -1,6 +1,6 @@
 """The plots of frames: tokens, cost, latency and timelines.
 
-Each function draws frames of a workbench on the `Axes` of `ax=`, or on those of a new figure, and returns the `Axes`.
+Each function draws frames of a workbench on the `Axes` of `ax=`, or on a new figure, and returns the `Axes`.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ def tokens(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
 
     Args:
         llm_calls: Rows of `wb.llm_calls_df()`, all or some.
-        ax: Axes to draw on; None for those of a new figure.
+        ax: Axes to draw on; None for a new figure.
 
     Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
     """
@@ -82,7 +82,7 @@ def tokens(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
             return message_only(axes, translate("Tokens by agent"), translate("No model calls in this frame."))
         handles: dict[str, Any] = {}
         for row, (_, sums, is_estimated) in enumerate(shown):
-            for place, (column, part_column, colour), (*names, amount_text, part_text) in zip(
+            for offset, (column, part_column, colour), (*names, amount_text, part_text) in zip(
                 (-0.2, 0.2), _DIRECTIONS, _DIRECTION_TEXTS, strict=True
             ):
                 whole, part = sums[column], sums[part_column]
@@ -92,11 +92,11 @@ def tokens(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
                 ):
                     if n > 0:
                         look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0.5}
-                        handles[name] = axes.barh(row + place, n, 0.36, left=left, label=translate(name), **look)
+                        handles[name] = axes.barh(row + offset, n, 0.36, left=left, label=translate(name), **look)
                 amount = translate("unknown") if whole is None else f"{'≈ ' if is_estimated else ''}{whole:,.0f}"
                 text = translate(amount_text, n=amount)
                 text += translate(part_text, n=f"{part:,.0f}") if part and whole is not None else ""
-                write_beside(axes, row + place, text)
+                write_beside(axes, row + offset, text)
         rows_axis(axes, [capitalized(agent_label(name)) for name, *_ in shown])
         axes.xaxis.set_major_formatter(lambda value, _: axis_number(value))
         unknown = [i for i in range(len(table)) if None in (columns["input_tokens"][i], columns["output_tokens"][i])]
@@ -130,7 +130,7 @@ def cost(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
 
     Args:
         llm_calls: Rows of `wb.llm_calls_df()`, all or some.
-        ax: Axes to draw on; None for those of a new figure.
+        ax: Axes to draw on; None for a new figure.
 
     Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
     """
@@ -185,7 +185,7 @@ _KINDS = {MODEL: (BLUE, "o"), TOOL: (VERMILLION, "D"), WAIT: (PURPLE, "s")}
 
 @dataclass(frozen=True, slots=True)
 class _CallGroup:
-    """Calls of one model or tool: durations of the successful ones, and the number of failed ones."""
+    """Calls of one model or tool: durations of successful calls, and the number of failed calls."""
 
     kind: str
     name: str
@@ -193,7 +193,7 @@ class _CallGroup:
     n_failed: int
 
     def quantile(self, share: float) -> float:
-        """Quantile with linear interpolation; 0 without values."""
+        """Return the quantile with linear interpolation, or 0 without values."""
         return float(self.durations_ms.quantile(share)) if len(self.durations_ms) else 0.0
 
     @property
@@ -203,7 +203,7 @@ class _CallGroup:
         return values if n <= _MAX_DOTS else [values[i * (n - 1) // (_MAX_DOTS - 1)] for i in range(_MAX_DOTS)]
 
     def summary(self) -> str:
-        """p50, p95, and the numbers of calls."""
+        """Write p50, p95, and the numbers of calls."""
         failed = translate(", {n} failed", n=f"{self.n_failed:,}") if self.n_failed else ""
         if not len(self.durations_ms):
             return translate("none succeeded{failed}", failed=failed)
@@ -219,9 +219,9 @@ def latency(
     """Plot durations by model and tool, slowest first, with p50 and p95; failed calls are only counted.
 
     Args:
-        llm_calls: Rows of `wb.llm_calls_df()`, all or some; None for none.
+        llm_calls: Rows of `wb.llm_calls_df()`, all or some; None for no model calls.
         tool_calls: Rows of `wb.tool_calls_df()`.
-        ax: Axes to draw on; None for those of a new figure.
+        ax: Axes to draw on; None for a new figure.
 
     Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
     """
@@ -317,11 +317,11 @@ def timeline(
     """Plot the calls of runs with a lane per agent, in seconds since the first call of the run.
 
     Args:
-        llm_calls: Rows of `wb.llm_calls_df()`, all or some; None for none.
+        llm_calls: Rows of `wb.llm_calls_df()`, all or some; None for no model calls.
         tool_calls: Rows of `wb.tool_calls_df()`.
         approvals: Rows of `wb.approvals_df()`; None derives the waits for a person from `tool_calls`.
         plan_steps: Rows of `wb.plan_steps_df()`, which give each plan step a lane of its own.
-        ax: Axes to draw on; None for those of a new figure.
+        ax: Axes to draw on; None for a new figure.
 
     Several runs (12 at most) are drawn one below the other, each from its own start. Long waits are shortened.
 

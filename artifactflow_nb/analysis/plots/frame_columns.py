@@ -17,7 +17,7 @@ _Plot = TypeVar("_Plot")
 class FrameColumns:
     """Columns of a frame as lists of plain values; an error names the frame and the plot function.
 
-    `name` is that of the method that loads the frame, such as `llm_calls` of `wb.llm_calls_df`.
+    `name` names the method that loads the frame: `llm_calls` stands for `wb.llm_calls_df`.
 
     Errors: `UsageError` with the missing columns and the method that loads them.
     """
@@ -40,21 +40,21 @@ class FrameColumns:
         return 0 if self._frame is None else len(self._frame)
 
     def values(self, column: str) -> list[Any]:
-        """Values of a column; None for unknown values, and for every row if the frame lacks the column."""
+        """Return the values of a column; None for unknown values, and for every row if the frame lacks the column."""
         if self._frame is None or column not in self._frame.columns:
             return [None] * len(self)
         return [None if is_unknown(value) else value for value in self._frame[column].astype(object).tolist()]
 
     def texts(self, column: str, unknown: str = "") -> list[str]:
-        """Values of a column as text."""
+        """Return the values of a column as text."""
         return [unknown if value is None else str(value) for value in self.values(column)]
 
     def numbers(self, column: str) -> list[float | None]:
-        """Values of a column as floats."""
+        """Return the values of a column as floats."""
         return [None if value is None else float(value) for value in self.values(column)]
 
     def times_ms(self, column: str) -> list[float | None]:
-        """Times of a column as milliseconds since 1970 in UTC."""
+        """Return the times of a column as milliseconds since 1970 in UTC."""
         times_ms: list[float | None] = []
         for value in self.values(column):
             time = None if value is None else pd.Timestamp(value)
@@ -64,9 +64,9 @@ class FrameColumns:
         return times_ms
 
     def models(self, unknown: str = "unknown") -> list[str]:
-        """Name of each row's requested model; `none` for rows without a model.
+        """Return the name of each row's requested model; `none` for rows without a model.
 
-        A reply may name a version of the model, such as `gpt-5-2025-08-07`, or what a router chose.
+        A reply may name a version of the model, such as `gpt-5-2025-08-07`, or the choice of a router.
         """
         names = self.texts("request_model", unknown)
         providers = self.texts("provider")
@@ -76,7 +76,7 @@ class FrameColumns:
 
 
 def in_language_of_frames(plot: Callable[_Arguments, _Plot]) -> Callable[_Arguments, _Plot]:
-    """Write the texts of a plot in the language that the workbench has stored in `attrs["language"]` of its frames."""
+    """Write the texts of a plot in the language that the workbench has stored in `attrs["language"]` of the frames."""
 
     @wraps(plot)
     def plot_in_language(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Plot:
@@ -89,7 +89,7 @@ def in_language_of_frames(plot: Callable[_Arguments, _Plot]) -> Callable[_Argume
 
 
 def rows_by_name(names: Sequence[str]) -> dict[str, list[int]]:
-    """Row numbers of each name, in the order of first occurrence."""
+    """Return the row numbers of each name, in the order of first occurrence."""
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         rows.setdefault(name, []).append(row)
@@ -97,13 +97,13 @@ def rows_by_name(names: Sequence[str]) -> dict[str, list[int]]:
 
 
 def known_sum(values: Iterable[float | None]) -> float | None:
-    """Sum of the known values; None if all are unknown, which is not the same as 0."""
+    """Return the sum of the known values, or None without known values, which is not the same as 0."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def is_unknown(value: Any) -> bool:
-    """Whether a value of a frame is None, NA, NaN or NaT."""
+    """Return whether a value of a frame is None, NA, NaN or NaT."""
     return value is None or value is pd.NA or bool(value != value)  # noqa: PLR0124 - NaN and NaT differ from themselves
 
 

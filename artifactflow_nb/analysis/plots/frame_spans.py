@@ -1,6 +1,6 @@
 """Spans of runs from frames, for `af.plots.timeline`, without the details that tooltips of a live timeline show.
 
-The spans of a run have the lanes, kinds, names, times and statuses of those that `SpanLog` builds from its events.
+The spans of a run have the same lanes, kinds, names, times and statuses as the spans that `SpanLog` builds from events.
 """
 
 from collections.abc import Iterator, Sequence
@@ -89,7 +89,7 @@ def _status(end_ms: float | None, error: str) -> str:
 
 
 def _wait_spans(approvals: pd.DataFrame | None, tool_calls: pd.DataFrame | None) -> Iterator[TimelineSpan]:
-    """Return the waits for a person; without `approvals` they are derived from tool calls, which follow them."""
+    """Return the waits for a person; without `approvals` the waits are derived from the tool calls that follow."""
     if approvals is None:
         table = FrameColumns(tool_calls, "tool_calls", _PLOT, ())
         ends, decisions = table.times_ms("called_at"), table.texts("approval")

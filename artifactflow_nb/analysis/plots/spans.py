@@ -28,11 +28,11 @@ class TimelineSpan:
     """An interval in a run. All times are milliseconds since the start of the run.
 
     Attributes:
-        lane: Name of the agent, with the title of the plan step or the question of the child run if there is one.
+        lane: Name of the agent, and the title of a plan step or the question of a child run, if any.
         kind: `model`, `tool` or `wait` (for a person).
         name: Name of the model, or of the called or requested tool.
-        end_ms: End; None while it is running.
-        first_token_ms: Time of a model's first text; None before it, and for other kinds.
+        end_ms: End; None for a running span.
+        first_token_ms: Time of a model's first text; None before the text, and for other kinds.
         status: `running`; for a model or tool then `ok`, `failed`, `denied` or `cancelled`; for a wait `waiting`, then
             the decision (`approved`, `edited`, `denied`, `instructed`) or `cancelled`.
         group: The run if several are drawn, else empty.
@@ -52,22 +52,22 @@ class TimelineSpan:
 
     @property
     def is_delegation(self) -> bool:
-        """True if it covers the spans of another agent or run."""
+        """Whether the span covers the spans of another agent or run."""
         return self.kind == TOOL and DELEGATING_TOOLS.get(self.name) is not None
 
     def end_at(self, now_ms: float) -> float:
-        """End of the span; `now_ms` while it is running."""
+        """Return the end of the span, or `now_ms` for a running span."""
         return max(now_ms if self.end_ms is None else self.end_ms, self.start_ms)
 
 
 def last_time_ms(spans: Sequence[TimelineSpan]) -> float:
-    """Latest time in the spans, plus a margin if one is running, so that it has a visible length."""
+    """Return the latest time in the spans, plus a margin that makes a running span visible."""
     last = max((max(span.start_ms, span.end_ms or 0.0) for span in spans), default=0.0)
     return last if all(span.end_ms is not None for span in spans) else max(last * _RUNNING_MARGIN, last + 1.0)
 
 
 def covered_ms(spans: Sequence[tuple[float, float]], within: Sequence[tuple[float, float]]) -> float:
-    """Milliseconds of `within`, disjoint intervals, that at least one of the spans covers."""
+    """Return the milliseconds of `within`, disjoint intervals, that at least one of the spans covers."""
     total = 0.0
     for start, end in within:
         covered_until = start
@@ -78,7 +78,7 @@ def covered_ms(spans: Sequence[tuple[float, float]], within: Sequence[tuple[floa
 
 
 def step_lane(agent: str, title: str) -> str:
-    """Lane of an agent in a plan step or in a child run."""
+    """Return the lane of an agent in a plan step or in a child run."""
     return f"{agent}: {title}"
 
 
@@ -115,7 +115,7 @@ class SpanLog:
         return tuple(sorted(self._spans.values(), key=lambda span: span.start_ms))
 
     def ms(self, moment: datetime) -> float:
-        """Milliseconds from the start of the run to a time; 0 before the first event."""
+        """Return the milliseconds from the start of the run to a time, or 0 before the first event."""
         return 0.0 if self._started_at is None else max((moment - self._started_at).total_seconds() * 1000, 0.0)
 
     def apply(self, event: StreamEvent) -> None:
@@ -244,7 +244,7 @@ class TimeScale:
         return self.position(self.end_ms)
 
     def position(self, ms: float) -> float:
-        """Position of a time on the scale."""
+        """Return the position of a time on the scale."""
         position = ms
         for fold in self.folds:
             if ms >= fold.end_ms:
@@ -255,7 +255,7 @@ class TimeScale:
         return position
 
     def ticks(self, n_most: int) -> list[float]:
-        """Round times outside the folds, about `n_most`."""
+        """Return about `n_most` round times outside the folds."""
         if self.end_ms <= 0:
             return [0.0]
         step = tick_step(self.drawn_ms / 1000, n_most) * 1000
@@ -268,7 +268,7 @@ class TimeScale:
 
 
 def time_scale(spans: Sequence[TimelineSpan], now_ms: float) -> TimeScale:
-    """Build the scale for spans; running ones extend to `now_ms`."""
+    """Build the scale for spans; running spans extend to `now_ms`."""
     end = max((span.end_at(now_ms) for span in spans), default=0.0)
     # A delegation counts by the spans of the job that it covers.
     working = (span for span in spans if span.kind != WAIT and not span.is_delegation)
@@ -344,7 +344,7 @@ def _lane(group: str, name: str, spans: Sequence[TimelineSpan], now_ms: float) -
 
 
 def clusters(row: Sequence[TimelineSpan], now_ms: float, narrow_ms: float) -> Iterator[SpanCluster]:
-    """Group a row into bars: neighbours of a kind merge if they and the gap between them are below `narrow_ms`."""
+    """Group a row into bars: neighbours of a kind merge if the spans and the gap between are below `narrow_ms`."""
     pending: list[TimelineSpan] = []
     for span in row:
         if pending:

@@ -4,7 +4,7 @@ A drawing has a background of its own, so that it is legible on every page. In J
 theme's CSS variables; elsewhere (in an `<img>`, on a code host) they are white and black. The attributes next to each
 style are for SVG viewers without CSS variables.
 
-Some pages remove inline SVG from HTML. For these there is a fallback image, of which the page shows either the drawing
+Some pages remove inline SVG from HTML. For such pages there is a fallback image. A page shows either the drawing
 or the image. An `<img>` cannot see the styles of its page, so it carries values for the theme's variables: light ones,
 and dark ones for readers who prefer a dark colour scheme.
 """
@@ -35,7 +35,7 @@ _DARK = (
 _PAPER = "color: var(--jp-content-font-color1); background: var(--jp-layout-color0);"
 _PREFERS_DARK = "@media (prefers-color-scheme: dark)"
 MAX_IMAGE_CHARS = 100_000
-"""Larger drawings have no image: it is saved in the notebook in addition to the drawing."""
+"""Larger drawings have no image: a notebook saves the image in addition to the drawing."""
 _ALT_COLUMNS = 500
 
 
@@ -53,14 +53,14 @@ def image(svg: str, description: str) -> str:
 
 
 def fallback(svg: str, title: str, description: str) -> str:
-    """The drawing as an image; its description if the image would be too large to save in a notebook."""
+    """Return the drawing as an image, or its description if the image would be too large for a notebook."""
     if len(svg) > MAX_IMAGE_CHARS:
         return f"<p>{escape(description)}</p>"
     return image(svg, clip(f"{title}. {description}", _ALT_COLUMNS))
 
 
 def figure(svg: str, title: str, description: str) -> str:
-    """HTML that shows the drawing where a page keeps SVG and `BOTH_STYLE`, and the fallback image elsewhere.
+    """Return HTML that shows the drawing where a page keeps SVG and `BOTH_STYLE`, and the fallback image elsewhere.
 
     Without the style the drawing is hidden in two ways, so that its texts do not show where a sanitiser removes the SVG
     elements: JupyterLab keeps a `hidden` attribute with a value in an untrusted notebook, and code hosts keep `<rp>`,
@@ -130,12 +130,12 @@ def label(x: float, y: float, text: str, columns: int, *, more: str = "") -> str
 
 
 def text_px(text: str) -> float:
-    """Upper bound of the width of a line of text, in pixels."""
+    """Return an upper bound of the width of a line of text, in pixels."""
     return width(text) * COLUMN_PX
 
 
 def bar(x: float, y: float, w: float, h: float, paint: str, tip: str = "", *, more: str = "") -> str:
-    """A filled rectangle with an optional tooltip."""
+    """Draw a filled rectangle with an optional tooltip."""
     inner = f"><title>{escape_xml(tip)}</title></rect>" if tip else "/>"
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(w, 0):.1f}" height="{h:.1f}" fill="{paint}"'
@@ -144,7 +144,7 @@ def bar(x: float, y: float, w: float, h: float, paint: str, tip: str = "", *, mo
 
 
 def rule(x: float, top: float, bottom: float, *, more: str = 'stroke-opacity=".16"') -> str:
-    """A vertical line in the text colour."""
+    """Draw a vertical line in the text colour."""
     return f'<path d="M{x:.1f} {top:.1f}V{bottom:.1f}" stroke="currentColor" {more}/>'
 
 
@@ -154,13 +154,13 @@ def faint(*pieces: str) -> str:
 
 
 def tick_step(span: float, n_most: int = 7) -> float:
-    """Smallest step of 1, 2 or 5 times a power of ten that divides a span into at most `n_most` parts."""
+    """Return the smallest step of 1, 2 or 5 times a power of ten that divides a span into at most `n_most` parts."""
     power = 10.0 ** math.floor(math.log10(span / n_most))
     return next(power * factor for factor in (1, 2, 5, 10) if span / (power * factor) <= n_most + 1e-9)
 
 
 def drawing(size: tuple[float, float], title: str, description: str, *body: str) -> str:
-    """A complete SVG document. `size` is in pixels; a narrower container scales the drawing down."""
+    """Build a complete SVG document. `size` is in pixels; a narrower container scales the drawing down."""
     wide, high = size
     elements = "".join(body)
     used = sorted(set(re.findall(rf"url\(#({_MARK}-(hatched)-([0-9a-f]{{6}}))\)", elements)))
@@ -171,7 +171,7 @@ def drawing(size: tuple[float, float], title: str, description: str, *body: str)
         for name, texture, colour in used
     )
     inside = f"<defs>{patterns}</defs>{elements}" if patterns else elements
-    # Ids are global in a page: a hash of the content keeps those of several drawings apart and is reproducible.
+    # Ids are global in a page: a hash of the content keeps the ids of several drawings apart and is reproducible.
     number = hashlib.blake2b(inside.encode(), digest_size=4).hexdigest()
     inside = inside.replace(f"{_MARK}-", f"{_MARK}-{number}-")
     return (
@@ -191,7 +191,7 @@ def heading(text: str) -> str:
 
 
 def empty_drawing(title: str, message: str) -> str:
-    """A drawing that only shows a message."""
+    """Draw only a message."""
     return drawing((CHART_WIDTH, 80), title, message, heading(title), faint(label(12, 52, message, 100)))
 
 

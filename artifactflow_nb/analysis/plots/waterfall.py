@@ -59,13 +59,13 @@ _FILLS = {MODEL: MODEL_FILL, TOOL: TOOL_FILL, WAIT: WAIT_FILL}
 
 
 def lane_label(lane: str) -> str:
-    """Display name of a lane."""
+    """Return the display name of a lane."""
     agent, separator, title = lane.partition(": ")
     return f"{capitalized(agent_label(agent))}{separator}{title}"
 
 
 def span_label(span: TimelineSpan) -> str:
-    """Display name of a span: the model, or the tool in words."""
+    """Return the display name of a span: the model, or the tool in words."""
     return span.name if span.kind == MODEL else capitalized(tool_label(span.name))
 
 
@@ -85,7 +85,7 @@ def count_label(n: int, kind: str) -> str:
 
 
 def span_detail(span: TimelineSpan) -> str:
-    """Return the detail of a span: the name of an agent in words, otherwise its tokens: `1,461 tokens in, 121 out`."""
+    """Return the detail of a span: the name of an agent in words, or the tokens of a call: `14 tokens in, 2 out`."""
     if span.is_delegation and span.detail.isidentifier():
         return agent_label(span.detail)
     if span.detail or None in span.tokens:
@@ -105,7 +105,7 @@ def omitted_note(n: int, omitted: str) -> list[str]:
 
 
 def omission_notes(lanes: Sequence[TimelineLane]) -> list[str]:
-    """Sentences about the spans and lanes that are not drawn."""
+    """Return sentences about the spans and lanes that are not drawn."""
     crowded = sum(lane.n_left_out for lane in lanes[:MAX_LANES])
     bars = translate_count(crowded, "bar")
     notes = note(crowded, translate("Not drawn: {bars} (more than {most} at once).", bars=bars, most=MAX_ROWS))
@@ -117,7 +117,7 @@ def waterfall_svg(spans: Sequence[TimelineSpan], now_ms: float | None = None) ->
     """Draw the spans of a run.
 
     At most 60 lanes and 10 parallel spans in a lane are drawn, with a note on the rest. Neighbouring bars that are too
-    narrow to distinguish are drawn as one, with their number.
+    narrow to distinguish are drawn as one bar, with their number.
 
     Args:
         spans: Spans in any order.
@@ -162,19 +162,19 @@ def describe_spans(spans: Sequence[TimelineSpan], now_ms: float | None) -> str:
     """Describe the spans: total time, number of lanes, and number and duration of the calls of each kind."""
     now_ms = last_time_ms(spans) if now_ms is None else now_ms
     end = max((span.end_at(now_ms) for span in spans), default=0.0)
-    parts = []
+    totals = []
     for kind in _FILLS:
         of_kind = [span for span in spans if span.kind == kind]
         if of_kind:
             busy_ms = sum(span.end_at(now_ms) - span.start_ms for span in of_kind if not span.is_delegation)
-            parts.append(
+            totals.append(
                 translate("{count} ({time})", count=count_label(len(of_kind), kind), time=translate_duration(busy_ms))
             )
     n_failed = sum(span.status == "failed" for span in spans)
     failed = translate("; {n} failed", n=f"{n_failed:,}") if n_failed else ""
     lanes = translate_count(len({(span.group, span.lane) for span in spans}), "lane")
-    time, listed = translate_duration(end), translate(", ", context="parts").join(parts)
-    return translate("{time}; {lanes}: {parts}{failed}.", time=time, lanes=lanes, parts=listed, failed=failed)
+    time, summary = translate_duration(end), translate(", ", context="parts").join(totals)
+    return translate("{time}; {lanes}: {parts}{failed}.", time=time, lanes=lanes, parts=summary, failed=failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class _PlotArea:
 
 
 def _legend(spans: Sequence[TimelineSpan]) -> str:
-    """Legend of the fills and shapes that occur."""
+    """Draw the legend of the fills and shapes that occur."""
     kinds = {span.kind for span in spans if not span.is_delegation}
     edge = {TOOL: '<rect x="0" y="-9" width="3" height="10" fill="#1f2328"/>'}
     entries = [
@@ -232,7 +232,7 @@ def _row(row: Sequence[TimelineSpan], area: _PlotArea, y: float) -> Iterator[str
 
 
 def _has_failure(cluster: SpanCluster) -> bool:
-    """True if a call failed or was denied; a wait never fails, whatever the decision was."""
+    """Return whether a call failed or was denied; a wait never fails, whatever the decision was."""
     return any(span.kind != WAIT and span.status in _BAD for span in cluster.spans)
 
 
@@ -265,7 +265,7 @@ def _cluster(cluster: SpanCluster, area: _PlotArea, y: float, room_until: float)
 
 
 def _shape(span: TimelineSpan, x: float, y: float, wide: float, tip: str) -> str:
-    """Bar of a span, without label and marks."""
+    """Draw the bar of a span, without label and marks."""
     dashes = ' stroke="currentColor" stroke-dasharray="2 2"' if span.end_ms is None else ""
     if span.is_delegation:
         outline = f'fill-opacity=".14" stroke="{ORANGE}" stroke-width="1.5" stroke-dasharray="3 2"'
@@ -283,7 +283,7 @@ def _cross(x: float, y: float) -> str:
 
 
 def _tip(cluster: SpanCluster) -> str:
-    """Tooltip of a bar."""
+    """Write the tooltip of a bar."""
     span, start, time = (
         cluster.spans[0],
         *map(translate_duration, (cluster.start_ms, cluster.end_ms - cluster.start_ms)),
