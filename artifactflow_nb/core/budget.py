@@ -115,7 +115,7 @@ class Budget(_Checked):
 
     @classmethod
     def from_limits(cls, limits: "Budget | Mapping[str, Any]") -> Self:
-        """Create a budget from limits by name; `UsageError` lists the invalid ones."""
+        """Create a budget from limits by name; `UsageError` lists the invalid limits."""
         if isinstance(limits, Budget):
             limits = limits.model_dump()
         if not isinstance(limits, Mapping):

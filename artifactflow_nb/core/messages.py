@@ -116,7 +116,7 @@ class Usage:
     """Token usage of one model call; optional counts are None if the endpoint did not report them.
 
     Attributes:
-        input_tokens: Prompt tokens, including cached ones.
+        input_tokens: Prompt tokens, including cached tokens.
         output_tokens: Reply tokens, including reasoning.
         estimated: Whether the counts were estimated from characters because the endpoint reported none.
         reported_usd: Cost of the call in US dollars, as reported by the endpoint.

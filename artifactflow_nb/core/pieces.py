@@ -45,7 +45,7 @@ def pack(pieces: Sequence[PieceTuple], started_at: datetime, texts: Mapping[str,
     Args:
         pieces: The pieces in order of arrival.
         started_at: Start of the call.
-        texts: The texts of the reply by kind. The text of the pieces is stored as `said` only if it differs from them.
+        texts: The texts of the reply by kind. The text of the pieces is stored as `said` only if it differs. In
             the text protocol, `answer` is the whole reply: the pieces of kind `answer`, then those of kind `call`.
     """
     if not pieces:

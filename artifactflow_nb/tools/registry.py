@@ -47,7 +47,7 @@ class ToolRegistry:
     """A set of tools with unique names.
 
     Args:
-        tools: The built-in tools, which cannot be replaced; `UsageError` if two of them have the same name.
+        tools: The built-in tools, which cannot be replaced; `UsageError` if two tools have the same name.
     """
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:

@@ -45,8 +45,8 @@ class StepDiff(CardMixin):
     """Difference between two runs at one step, with a card as its notebook representation.
 
     Attributes:
-        a: The step of the first run; None if it has no step at this position.
-        b: The step of the second run; None if it has no step at this position.
+        a: The step of the first run; None if the run has no step at this position.
+        b: The step of the second run; None if the run has no step at this position.
         differing_parts: Names of the parts that differ, causes before effects; empty if only one run has the step. The
             parts of a model turn are `agent`, `model`, `settings`, `tools`, `prompt`, `reply`; of a tool call `tool`,
             `parameters`, `decision`, `result`; of a decision `tool`, `decision`.
@@ -137,7 +137,7 @@ def pair_steps(a: RunRows, b: RunRows) -> tuple[StepDiff, ...]:
 
 
 def _fork_point(fork: RunRows, origin: RunRows) -> int:
-    """Return the number of the step of `origin` that `fork` changed; 0 if `fork` is not a fork of it."""
+    """Return the number of the step of `origin` that `fork` changed; 0 if `fork` is not a fork of `origin`."""
     change = orjson.loads(fork.run["settings_json"]).get("fork")
     return int(change["number"]) if change and change["of"] == origin.run_id else 0
 

@@ -1,1 +1,1 @@
-"""Charts of frames, each as a Vega-Lite specification, an SVG and a table in one value."""
+"""Plots of frames with matplotlib, and the waterfall of a run as SVG."""

@@ -197,7 +197,7 @@ def _changed_lines(lines: Sequence[str], start: int, end: int) -> list[DiffLine]
 
 
 def _marked(old: DiffLine | None, new: DiffLine | None, max_pairs: int) -> DiffRow:
-    """Mark the differing words of two lines, unless they have too few in common or too many to compare."""
+    """Mark the differing words of two lines, unless the lines share too few words, or have too many to compare."""
     if old is None or new is None or not max_pairs:
         return DiffRow(old, new)
     before, after = (_TOKEN.findall(line.text) for line in (old, new))

@@ -59,7 +59,7 @@ def fold_rule(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 
 def _line_of(state: StateBlock, first: int, position: int) -> int:
-    """Return the line of a position; the search begins at a line before it."""
+    """Return the line of a position; the search begins at a line before the position."""
     while state.eMarks[first] < position:
         first += 1
     return first

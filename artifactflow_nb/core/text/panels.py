@@ -166,6 +166,6 @@ def comparison_table(rows: Sequence[ComparisonRow]) -> str:
 
 
 def comparison_summary(title: str, state: str, *, code: str = "") -> str:
-    """Render the summary line of a compared text. `state` says how it differs, such as `v1 → v2`."""
+    """Render the summary line of a compared text. `state` says how the text differs, such as `v1 → v2`."""
     identifier = f"<code>{escape(code)}</code> " if code else ""
     return f'<span class="af-title">{cell_html(title)}</span> <span class="af-out">{identifier}{escape(state)}</span>'

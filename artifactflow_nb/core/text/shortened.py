@@ -124,6 +124,6 @@ def shown_html(
 
 
 def shown_plain(text: str, place: str = EXPORT_LOCATION) -> str:
-    """Truncate a plain text, or a literal one that the caller escapes."""
+    """Truncate a plain text, or a literal text that the caller escapes."""
     visible, n_left = beginning(text)
     return f"{visible.rstrip()}\n\n{remainder(n_left, place)}" if n_left else text

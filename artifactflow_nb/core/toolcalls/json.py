@@ -1,7 +1,7 @@
 """Lenient JSON reader for tool calls.
 
 It accepts deviations that are unambiguous: single quotes, bare keys, trailing commas, raw line breaks, Python's True
-and None, Gemma's quotes, and missing braces before a closing tag. It rejects ambiguous ones: unterminated strings,
+and None, Gemma's quotes, and missing braces before a closing tag. It rejects ambiguous JSON: unterminated strings,
 unescaped quotes, unknown escapes and duplicate keys. Libraries for broken JSON guess values instead. One pass writes
 strict JSON, which the standard library reads.
 """
@@ -168,7 +168,7 @@ def is_bare_call(value: Any) -> bool:
 
 
 def _arguments(value: Any, key: str, position: int) -> dict[str, Any]:
-    """Return the arguments as an object; some models write them as a string of JSON."""
+    """Return the arguments as an object; some models write a string of JSON instead."""
     if value is None or value == "":
         return {}
     if isinstance(value, str):

@@ -133,7 +133,7 @@ class Endpoint:
 
     def quote(self, body: object) -> str:
         """Return the endpoint's own message, redacted and shortened."""
-        # Redacted first: a cut through the key would leave half of it in the text.
+        # The message is redacted first: a cut through the key would leave half of the key in the text.
         message = " ".join(self.redact(_body_message(body)).split())
         return message if len(message) <= _MAX_QUOTE_CHARS else message[:_MAX_QUOTE_CHARS] + "..."
 

@@ -176,7 +176,7 @@ class NativeCallReader:
 
 
 def read_call(name: str, arguments: str, *, is_truncated: bool = False) -> list[ToolCall]:
-    """Read the arguments of a call: one call for each JSON object, or a call with `error` if they are unreadable.
+    """Read the arguments of a call: one call for each JSON object, or a call with `error` for unreadable arguments.
 
     `is_truncated`: whether the token limit ended the reply within this call.
     """

@@ -176,7 +176,7 @@ class _SdkSchema(BaseModel):
 class ToolListRepair:
     """Repairs tool lists of a server and stores the original schemas.
 
-    A tool with an invalid schema gets an empty one; a tool without a name is removed.
+    A tool with an invalid schema gets an empty schema; a tool without a name is removed.
 
     Attributes:
         schemas: Original schemas of the repaired tools, by name.

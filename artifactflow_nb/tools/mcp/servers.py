@@ -120,7 +120,7 @@ class _ManagedServer:
         return _RUNNING if self._connections[-1].is_usable else "ended"
 
     async def list_tools(self, *, may_restart: bool) -> list[ListedTool]:
-        """Return the tools of the server, starting it if necessary; this resets the count of starts.
+        """Return the tools of the server, which is started if necessary, and reset the count of starts.
 
         Without `may_restart`, tools listed earlier are returned even if the server has ended.
         """
@@ -192,7 +192,7 @@ class _ManagedServer:
             return connection
 
     async def close(self) -> None:
-        """End all sessions, including one that is just starting."""
+        """End all sessions, including a session that is just starting."""
         self._is_closed = True
         await asyncio.gather(*(connection.close() for connection in self._connections))
 

@@ -1,8 +1,8 @@
 """HTTP requests to checked addresses, with limits of time and size.
 
 The library is httpcore (`httpcore2` in later releases of `openai`), which every `openai` release installs. Its public
-network backend lets us connect to the checked addresses, and it neither follows redirects, decompresses bodies nor
-reads proxy settings. Only requests to public hosts go through a proxy, each after its check.
+network backend lets us connect to the checked addresses. The library neither follows redirects, nor decompresses
+bodies, nor reads proxy settings. Only requests to public hosts go through a proxy, each after its check.
 
 Bodies are decompressed piece by piece up to the size limit, since a few kilobytes may expand to gigabytes.
 """
