@@ -1,7 +1,7 @@
 """Highlighting of code, and CSS for formulas, citations, code and check boxes in rendered Markdown.
 
-Code is highlighted by short elements without attributes, such as `<b>`, which the CSS colours. Such elements take a third of
-the bytes of spans with classes, and keywords are bold where there is no CSS.
+Code is highlighted by short elements without attributes, such as `<b>`, which the CSS colours. Such elements take a
+third of the bytes of spans with classes, and keywords are bold where there is no CSS.
 """
 
 import html

@@ -185,12 +185,12 @@ def related_words(scorer: Scorer, documents: Iterable[ParsedDocument]) -> dict[s
     """
     single: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
-    asked = [term for term, share in scorer.query.terms.items() if share >= 1]
+    question_terms = [term for term, share in scorer.query.terms.items() if share >= 1]
     for document in documents:
         for placed in document.placed_sentences:
             terms = {term for term in placed.terms if len(term) >= _MIN_LETTERS} - STOP_WORDS
             single.update(terms)
-            pairs.update((term, other) for term in asked if term in terms for other in terms if other != term)
+            pairs.update((term, other) for term in question_terms if term in terms for other in terms if other != term)
     related: dict[str, float] = {}
     for (term, other), n in pairs.items():
         share = 2 * n / (single[term] + single[other])
