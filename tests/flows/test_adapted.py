@@ -1,4 +1,4 @@
-"""Graphs of users as flows: their work is published, stored and counted like that of built-in agents."""
+"""Graphs of users as flows: the work of graphs is published, stored and counted like the work of built-in agents."""
 
 import asyncio
 import json
@@ -220,7 +220,7 @@ async def test_failing_node_is_named_in_the_error(open_engine: OpenEngine) -> No
 
 
 async def test_failing_node_is_named_beside_one_that_asks(open_engine: OpenEngine) -> None:
-    """The node that asks was interrupted, too, and that is no failure."""
+    """The node that asks was interrupted, too, and the interrupt is no failure."""
 
     async def asks(_state: Words) -> Words:
         return {"words": [interrupt("Which word?")]}
@@ -242,7 +242,7 @@ async def test_failing_node_is_named_beside_one_that_asks(open_engine: OpenEngin
     ("reason", "note"), [("content_filter", "content filter"), ("max_tokens", ""), ("length", "limit")]
 )
 async def test_answer_that_was_cut_off_says_so(open_engine: OpenEngine, reason: str, note: str) -> None:
-    """An incomplete answer has the note of the package's own agents; other reasons have none."""
+    """An incomplete answer has the note of the package's own agents; for other reasons there is no note."""
     reply = AIMessage("It is", response_metadata={"finish_reason": reason})
     graph = StateGraph(Chat).add_node("write", lambda _state: {"messages": [reply]}).add_edge(START, "write")
     result = await run(await open_engine(), graph.compile())
@@ -356,7 +356,7 @@ async def test_entrypoint_graph_answers_with_its_text(open_engine: OpenEngine) -
 
 
 async def test_nodes_can_report_steps_and_plans(open_engine: OpenEngine, caplog: pytest.LogCaptureFixture) -> None:
-    """Valid steps and plans are published; invalid ones and other event types are not."""
+    """Valid steps and plans are published; invalid steps, invalid plans and other event types are not."""
 
     async def work(state: Chat) -> dict[str, Any]:
         step = {"plan_id": "p", "step_id": "s1", "title": "Look"}
@@ -465,7 +465,7 @@ def test_workbench_asks_a_graph(workbench: OpenWorkbench, tmp_path: Path) -> Non
 
 
 async def test_views_separate_parallel_nodes(open_engine: OpenEngine) -> None:
-    """Concurrent texts are kept apart while they arrive, and all are shown."""
+    """Concurrent texts are kept apart while the texts arrive, and all texts are shown."""
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(concurrent_graph()))
     transcript = RunTranscript("Both?")

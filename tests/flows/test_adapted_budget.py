@@ -149,7 +149,7 @@ EVERY_WAY = pytest.mark.parametrize("mode", ["threaded", "awaited", "blocking"])
 async def test_no_model_call_starts_beyond_the_budget(
     open_engine: OpenEngine, mode: str, pause_s: float, when_spent: str
 ) -> None:
-    """However a model is called, the next call is not made, and the code after it does not run."""
+    """However a model is called, the next call is not made, and the code after the next call does not run."""
     model, done = Paced(script=[ai_message("One."), ai_message("Two.")], pause_s=pause_s), []
 
     def effect(_state: Chat) -> dict[str, Any]:
@@ -223,7 +223,7 @@ async def test_model_call_within_a_tool_is_stopped_at_the_budget(
 
 
 def catching_node(kind: str, model: Any) -> Any:
-    """A node that catches every error of its model and calls it again."""
+    """A node that catches every error of its model and calls the model again."""
     repeated = RunnableLambda(lambda _input: model.invoke("again"))
     hardened = {
         "with_retry": lambda: model.with_retry(wait_exponential_jitter=False),

@@ -45,7 +45,7 @@ def deep_agent(*script: Any, name: str | None = None, sub: Any = (), **options: 
 
 @pytest.mark.parametrize(("name", "lead"), [("chief", "chief"), (None, "mine")])
 def test_deep_agent_and_its_subagents_have_their_names(workbench: OpenWorkbench, name: str | None, lead: str) -> None:
-    """A lead without a name has that of the flow; the sub-agent works in the job of its call."""
+    """A lead without a name has the name of the flow; the sub-agent works in the job of the call."""
     wb = workbench(interactive=False)
     graph, _ = deep_agent(ai_message("", TASK), ai_message("Done."), name=name, sub=[ai_message("Found.")])
     run = wb.ask("Go.", flow=af.adapt(graph, name="mine")).wait()
@@ -55,7 +55,7 @@ def test_deep_agent_and_its_subagents_have_their_names(workbench: OpenWorkbench,
 
 
 def test_agents_of_a_supervisor_have_their_names(workbench: OpenWorkbench) -> None:
-    """The calls of a `create_agent` agent have its name, not that of its node."""
+    """The calls of a `create_agent` agent have the name of the agent, not the name of the node."""
     helper = create_agent(ScriptedChat(script=[ai_message("Helped.")]), [], name="helper")
     lead = ScriptedChat(script=[ai_message("", ("transfer_to_helper", {})), ai_message("Done.")])
     with warnings.catch_warnings():
@@ -98,7 +98,7 @@ def test_todos_are_a_plan(workbench: OpenWorkbench) -> None:
 
 
 def test_plan_continues_in_another_workbench(workbench: OpenWorkbench) -> None:
-    """To-dos after a pause belong to the plan from before."""
+    """To-dos after a pause belong to the plan from before the pause."""
 
     def ask() -> str:
         """Ask the person."""
@@ -168,7 +168,7 @@ def swarm() -> tuple[Any, ScriptedChat, ScriptedChat]:
 
 
 def test_follow_up_continues_with_the_active_agent_of_a_swarm(workbench: OpenWorkbench) -> None:
-    """The agent to which the turn before was handed answers; a new conversation starts with the default one."""
+    """The agent that took over the last turn answers; a new conversation starts with the default agent."""
     wb = workbench(interactive=False)
     graph, alice, bob = swarm()
     first = wb.ask("Bob, please.", flow=af.adapt(graph, name="mine")).wait()
@@ -221,7 +221,7 @@ def writing_graph(**fields: Any) -> Any:
     ],
 )
 def test_answer_of_a_graph_without_messages(workbench: OpenWorkbench, fields: Any, answer: str) -> None:
-    """The answer is a field with a usual name, else the only new text, else the whole state."""
+    """The answer is a field with a usual name, or the only new text, or the whole state."""
     adapted = af.adapt(writing_graph(**fields), input=lambda question, _history: {"question": question})
     run = workbench(interactive=False).ask("1 + 2?", flow=adapted).wait()
     assert (run.status, run.response) == ("completed", answer)
@@ -290,7 +290,7 @@ def test_structured_response_is_shown_with_its_fields(workbench: OpenWorkbench) 
     ],
 )
 def test_run_does_not_fail_with_its_answer_function(workbench: OpenWorkbench, answer: Any, note: str) -> None:
-    """The answer is a guess, with a note about the failed function below it."""
+    """The answer is a guess, with a note below about the failed function."""
     adapted = af.adapt(
         writing_graph(report="It is 3.", score=3),
         input=lambda question, _history: {"question": question},

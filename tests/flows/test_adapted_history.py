@@ -42,7 +42,7 @@ def test_follow_up_gets_the_conversation(workbench: OpenWorkbench) -> None:
 
 
 def test_each_branch_has_its_own_conversation(workbench: OpenWorkbench) -> None:
-    """A regenerated or edited question gets what came before it, and a follow-up its own branch only."""
+    """A regenerated or edited question gets the messages before the question, a follow-up only its own branch."""
     graph, model = chat_graph("Hello Ann.", "Ann.", "Ann again.", "Hello Bob.", "Bob.")
     wb = workbench(interactive=False)
     first = wb.ask("I am Ann.", flow=graph).wait()
@@ -104,7 +104,7 @@ def no_question() -> Any:
 
 @pytest.mark.parametrize("input_function", [lambda question: question, no_question, str, dict, "question"])
 def test_input_without_two_arguments_is_rejected(input_function: Any) -> None:
-    """The error shows how to write one."""
+    """The error shows how to write an input function."""
     with pytest.raises(af.errors.UsageError, match=r"two arguments(?s:.*)input=lambda question, history: "):
         af.adapt(prebuilt(ScriptedChat(script=[]), []), input=input_function)
 

@@ -86,7 +86,7 @@ def test_graphs_with_different_models_have_different_names(workbench: OpenWorkbe
 
 
 def test_explicit_name_passes_to_the_newer_graph(workbench: OpenWorkbench) -> None:
-    """New runs use the graph that was registered last; a waiting run keeps its own."""
+    """New runs use the graph that was registered last; a waiting run keeps its own graph."""
     wb = workbench(interactive=False)
     waiting = wb.ask("Pay 5.", flow=af.adapt(payer(), name="mine")).wait()
     assert wb.ask("Add.", flow=af.adapt(adder(), name="mine")).wait().response == "Added."
@@ -161,7 +161,7 @@ def test_fingerprint_finds_nested_tools_and_models() -> None:
 
 
 def test_configurable_model_is_not_made_for_the_fingerprint() -> None:
-    """A model of `init_chat_model` may have its name, its key and its package only when it is called."""
+    """A model of `init_chat_model` may get a name, a key and a package only when the model is called."""
     model = init_chat_model(configurable_fields="any", temperature=0)
     graph = StateGraph(Chat).add_node("ask", lambda state: {"messages": [model.invoke(state["messages"])]})
     assert af.adapt(graph.add_edge(START, "ask").compile()).fingerprint["models"] == []
@@ -229,7 +229,7 @@ def test_unadapted_graph_is_rejected(workbench: OpenWorkbench, flow: Any) -> Non
 
 
 def test_synchronous_checkpointer_is_rejected() -> None:
-    """The error names the checkpointer and suitable ones; an asynchronous one is accepted."""
+    """The error names the checkpointer and suitable checkpointers; an asynchronous checkpointer is accepted."""
     with (
         SqliteSaver.from_conn_string(":memory:") as saver,
         pytest.raises(

@@ -73,7 +73,7 @@ def asking_tools(log: Log, *, is_async: bool) -> list[BaseTool]:
 
 
 def decide_all(run: Run, approved: Callable[[str], bool], first: str = "") -> None:
-    """Decide the requests of a run one by one, those with `first` in their title first."""
+    """Decide the requests of a run one by one; requests with `first` in the title come first."""
     while run.status == "waiting":
         request = min(run.pending, key=lambda each: first not in each.title)
         if approved(request.title):

@@ -76,7 +76,7 @@ class Drafting(TypedDict, total=False):
 
 
 def draft_graph() -> Any:
-    """A graph that writes a draft, asks, and shows it."""
+    """A graph that writes a draft, asks, and shows the draft."""
 
     def show(state: Drafting) -> dict[str, Any]:
         interrupt("Show it?")
@@ -158,7 +158,7 @@ async def test_resume_function_converts_decisions(open_engine: OpenEngine) -> No
 
 
 async def test_policy_decides_interrupts(open_engine: OpenEngine) -> None:
-    """If the policy approves, the graph does not wait, and the decision is stored as the policy's."""
+    """If the policy approves, the graph does not wait, and the policy is stored as the author of the decision."""
     engine = await open_engine(approvals="approve")
     result = await wait_at_graph(engine, "Go on?")
     assert (result.status, result.response) == ("completed", "[True]")
@@ -167,7 +167,7 @@ async def test_policy_decides_interrupts(open_engine: OpenEngine) -> None:
 
 
 async def test_parallel_interrupts_wait_for_all_decisions(open_engine: OpenEngine) -> None:
-    """Each is a request; the graph continues when all are decided."""
+    """Each interrupt is a request; the graph continues when all requests are decided."""
     engine = await open_engine()
     result = await wait_at_graph(engine, "One?", "Two?")
     by_title = {request.title: request.id for request in result.pending}
@@ -206,7 +206,7 @@ async def test_tool_with_two_interrupts_is_one_call(open_engine: OpenEngine) -> 
 
 
 async def test_waiting_graph_continues_in_another_engine(open_engine: OpenEngine) -> None:
-    """Without the graph, or with a different one, the error says what to do."""
+    """Without the graph, or with a different graph, the error says what to do."""
     engine = await open_engine()
     result = await wait_at_graph(engine, "Go on?")
     await engine.aclose()
@@ -260,7 +260,7 @@ async def test_state_survives_a_pause(open_engine: OpenEngine) -> None:
 
 
 async def test_subgraph_may_interrupt(open_engine: OpenEngine) -> None:
-    """The interrupt of a subgraph is one request and is answered there."""
+    """The interrupt of a subgraph is one request, and the subgraph gets the answer."""
     outer = StateGraph(State)
     outer.add_node("team", asking_graph("Go on?"))
     outer.add_edge(START, "team")
@@ -272,7 +272,7 @@ async def test_subgraph_may_interrupt(open_engine: OpenEngine) -> None:
 
 
 async def test_own_checkpointer_is_used(open_engine: OpenEngine) -> None:
-    """The graph continues from it, and the workbench stores no checkpoint."""
+    """The graph continues from its own checkpoint, and the workbench stores no checkpoint."""
     engine = await open_engine()
     saver = InMemorySaver()
     result = await wait_at_graph(engine, "Go on?", checkpointer=saver)

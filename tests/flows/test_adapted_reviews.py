@@ -32,7 +32,7 @@ def look(word: str) -> str:
 
 
 def reviewed_agent(*calls: Any, allowed: Any = True, **options: Any) -> tuple[Any, ScriptedChat]:
-    """An agent whose calls of `send` are reviewed, with its model."""
+    """An agent whose calls of `send` are reviewed, and the model of the agent."""
     model = ScriptedChat(script=[ai_message("", *(calls or SENDING[:1])), ai_message("Done.")])
     rule = allowed if allowed is True else {"allowed_decisions": allowed}
     middleware = HumanInTheLoopMiddleware(interrupt_on={"send": rule}, **options)
@@ -73,7 +73,7 @@ async def test_review_gets_the_decision(open_engine: OpenEngine, mode: Any, deci
 
 
 async def test_review_of_an_agent_without_a_name_is_that_of_its_model(open_engine: OpenEngine) -> None:
-    """The request has the name of the agent that wrote the call, not that of the middleware's node."""
+    """The request has the name of the agent that wrote the call, not the name of the middleware's node."""
     middleware = HumanInTheLoopMiddleware(interrupt_on={"send": True})
     model = ScriptedChat(script=[ai_message("", *SENDING[:1]), ai_message("Done.")])
     engine = await open_engine()
@@ -83,7 +83,7 @@ async def test_review_of_an_agent_without_a_name_is_that_of_its_model(open_engin
 
 
 async def test_calls_of_one_review_are_requests_with_one_answer(open_engine: OpenEngine) -> None:
-    """The graph continues when all are decided; calls without a review are not requests."""
+    """The graph continues when all requests are decided; calls without a review are not requests."""
     engine, (graph, model) = await open_engine(), reviewed_agent(*SENDING, ("look", {"word": "ink"}))
     run = await wait_at_graph(engine, graph)
     by_title = {request.title: request.id for request in run.pending}
@@ -102,7 +102,7 @@ async def test_calls_of_one_review_are_requests_with_one_answer(open_engine: Ope
 
 
 async def test_edited_call_gets_the_result_of_its_edit(open_engine: OpenEngine) -> None:
-    """The row has the call that the model wrote, and the result of the edited one; the rejected call has failed."""
+    """The row has the call that the model wrote, and the result of the edited call; the rejected call has failed."""
     engine, (graph, _) = await open_engine(), reviewed_agent(*SENDING)
     run = await wait_at_graph(engine, graph)
     edit, deny = Decision(approved=True, params={"to": "Eve"}), Decision(approved=False)
@@ -137,7 +137,7 @@ async def test_person_is_asked_if_the_review_forbids_the_verdict_of_the_policy(o
 
 
 async def test_review_continues_in_another_engine(open_engine: OpenEngine) -> None:
-    """The decisions are in the store, one of them from the first engine."""
+    """The decisions are in the store; one decision is from the first engine."""
     engine, (graph, _) = await open_engine(), reviewed_agent(*SENDING)
     run = await wait_at_graph(engine, graph)
     await engine.controller.resume(run.thread_id, decisions={run.pending[0].id: True})
@@ -213,7 +213,7 @@ def human_assistance(query: str) -> str:
     ],
 )
 async def test_tutorial_of_langgraph_gets_its_answer(open_engine: OpenEngine, decision: Decision, answer: str) -> None:
-    """`interrupt({"query": ...})` returns `{"data": ...}`, and the card has a field for it."""
+    """`interrupt({"query": ...})` returns `{"data": ...}`, and the card has a field for the data."""
     script = [ai_message("", ("human_assistance", {"query": "How do I build an agent?"})), ai_message("Thanks.")]
     engine, graph = await open_engine(), react_agent(script, human_assistance)
     run = await wait_at_graph(engine, graph)
@@ -250,7 +250,7 @@ async def test_failing_answer_is_asked_again(open_engine: OpenEngine, compiled: 
 
 
 async def test_failing_answer_is_asked_again_by_the_same_agent(open_engine: OpenEngine) -> None:
-    """The second request of a node in a subgraph, and of a tool, names them like the first."""
+    """The second request names the node of a subgraph, or the tool, as the first request does."""
     team = StateGraph(MessagesState).add_node("team", mapping_graph()).add_edge(START, "team").compile()
 
     def choose(_n: int = 0) -> str:
@@ -323,7 +323,7 @@ async def test_failing_answer_for_the_whole_run_is_asked_again(open_engine: Open
 
 
 async def test_failure_after_the_answer_fails_the_run(open_engine: OpenEngine) -> None:
-    """The node that fails is a later one, which did not get the answer."""
+    """The node that fails is a later node, which did not get the answer."""
 
     def ask(_state: MessagesState) -> dict[str, Any]:
         return {"messages": [("ai", str(interrupt("Go on?")))]}
@@ -369,7 +369,7 @@ EVERYTHING = {"allow_accept": True, "allow_edit": True, "allow_respond": True, "
 
 
 def echo_graph(value: Any) -> Any:
-    """A graph that interrupts with a value and answers with what it gets."""
+    """A graph that interrupts with a value and answers with the value that it gets."""
     graph = StateGraph(MessagesState)
     graph.add_node("ask", lambda _state: {"messages": [("ai", repr(interrupt(value)))]})
     graph.add_edge(START, "ask")

@@ -77,7 +77,7 @@ async def test_unserializable_state_stays_in_memory(open_engine: OpenEngine, val
 
 
 async def test_missing_unserializable_state_fails_the_run(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """In another process the error names the key and type, and what to do; the rows stay."""
+    """In another process the error names the key, the type and what to do; the rows stay."""
     first = await asyncio.to_thread(in_another_process, tmp_path / "data", "holding_a_table")
     assert first.returncode == 0, first.stderr
     engine = await open_engine()
@@ -92,7 +92,7 @@ async def test_missing_unserializable_state_fails_the_run(open_engine: OpenEngin
 
 
 async def test_tool_artifact_may_be_any_object(open_engine: OpenEngine) -> None:
-    """The object is still with its message after an interrupt."""
+    """The message still has the object after an interrupt."""
     things: list[Any] = []
 
     @tool(response_format="content_and_artifact")

@@ -1,4 +1,4 @@
-"""Times and usage of adapted graphs are those of the calls, however late their events are handled."""
+"""Times and usage of adapted graphs are measured at the calls, however late events are handled."""
 
 import asyncio
 import operator
@@ -84,7 +84,7 @@ def agent(base_url: str, **options: Any) -> Any:
 
 
 def test_usage_is_requested_from_the_endpoint(workbench: OpenWorkbench) -> None:
-    """A `ChatOpenAI` with a custom address gets the usage, which would be estimated otherwise."""
+    """A `ChatOpenAI` with a custom address gets the usage; without a request, the usage would be estimated."""
     with ChatServer([calling(("wait", {}), input_tokens=17), Answer("One two three.", input_tokens=23)]) as server:
         wb = workbench(interactive=False)
         run = wb.ask("Go.", flow=agent(server.base_url)).wait()
@@ -124,7 +124,7 @@ SYNC_WAYS = {
 @pytest.mark.parametrize("kind", ["openai", "azure"])
 @pytest.mark.parametrize("way", [*ASYNC_WAYS, *SYNC_WAYS])
 def test_usage_of_a_model_that_a_node_makes_is_real(workbench: OpenWorkbench, way: str, kind: str) -> None:
-    """A node may make its model for each call, in any way that LangChain has of calling a model."""
+    """A node may make a model for each call, and call the model in any way that LangChain has."""
     with ChatServer([Answer("One two three.", input_tokens=100)]) as server:
 
         def make() -> Any:

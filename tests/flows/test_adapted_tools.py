@@ -1,4 +1,4 @@
-"""Tool calls of adapted graphs: each matches the call that the model wrote, and has its result."""
+"""Tool calls of adapted graphs: each call matches the call that the model wrote, and has the right result."""
 
 import asyncio
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ def look(word: str) -> str:
 
 
 async def test_call_of_an_unknown_tool_is_finished_by_the_graph(open_engine: OpenEngine) -> None:
-    """The graph's message is the result, next to a call that ran."""
+    """The graph's message is the result of the call, beside another call that ran."""
     engine = await open_engine()
     script = [ai_message("", ("nope", {"a": 1}), ("look", {"word": "a"})), ai_message("Done.")]
     result = await run(engine, react_agent(script, look))
@@ -75,7 +75,7 @@ async def test_results_without_langchain_tools_are_stored(open_engine: OpenEngin
 
 @tool
 async def name_of(word: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> str:
-    """Say which call it is."""
+    """Return the name of a call."""
     await asyncio.sleep(0)
     return f"{word} of {tool_call_id}"
 

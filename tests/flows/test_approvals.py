@@ -1,4 +1,4 @@
-"""Approvals: requests, decisions, policies, and both across killed processes."""
+"""Approvals: requests, decisions and policies, also across killed processes."""
 
 import asyncio
 import json
@@ -120,7 +120,7 @@ async def test_unknown_request_or_thread_is_rejected(open_engine: OpenEngine) ->
 
 
 async def test_single_decision_for_several_requests_is_rejected(open_engine: OpenEngine) -> None:
-    """`approved=True` needs a single open request; with two of them the error lists both, and nothing is decided."""
+    """`approved=True` needs a single open request; for two requests the error lists both, and nothing is decided."""
     engine = await open_engine([report("a", "a") + report("b", "b"), "Done."], approvals=ASK)
     waiting = await engine.controller.execute("Write two.")
     with pytest.raises(UsageError, match="2 requests are open") as refused:
@@ -191,7 +191,7 @@ async def test_failed_create_does_not_permit_a_rewrite(open_engine: OpenEngine) 
 
 
 async def test_events_arrive_in_order_beside_a_slow_request(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """While the request of one job is being stored, the events of a parallel job wait; both are stored in order."""
+    """While the request of one job is being stored, the events of a parallel job wait; all are stored in order."""
 
     @tool(permission="confirm")
     async def act(ctx: ToolContext) -> str:
@@ -468,7 +468,7 @@ class Reader:
         self.seen: list[str] = []
 
     def decide(self, request: ApprovalRequest) -> str:
-        """Decide by what was seen before."""
+        """Decide by the requests that were seen before."""
         self.seen.append(request.preview)
         return "deny" if len(self.seen) > 1 else "approve"
 
@@ -482,7 +482,7 @@ class AsyncReader(Reader):
 
 
 async def test_policy_can_be_an_object_with_a_decide_method(open_engine: OpenEngine) -> None:
-    """The object sees every request that needs an approval, and its verdicts are those of a policy."""
+    """The object sees every request that needs an approval, and its verdicts count as verdicts of a policy."""
     reader = Reader()
     engine = await open_engine([call("risky", text="a") + call("risky", text="b"), "Done."], approvals=reader)
 
@@ -505,7 +505,7 @@ async def test_invalid_policy_is_rejected(open_engine: OpenEngine, rule: Any) ->
 
 
 async def test_unknown_tool_in_the_policy_is_rejected(open_engine: OpenEngine) -> None:
-    """With a misspelt tool nobody would be asked, so it is an error."""
+    """With a misspelt tool nobody would be asked, so an unknown tool is an error."""
     engine = await open_engine(["Done."], approvals={"create_artefact": "ask"})
     with pytest.raises(UsageError, match="names an unknown tool 'create_artefact'"):
         await engine.controller.execute("Write.")

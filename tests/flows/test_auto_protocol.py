@@ -64,7 +64,7 @@ def test_refused_tools_are_called_in_the_text_from_then_on(tmp_path: Path, statu
 
 
 def test_endpoint_that_takes_tools_is_called_natively(tmp_path: Path) -> None:
-    """This is the default, and its recording is verified in the same protocol."""
+    """Native calls are the default, and a recording is verified in the same protocol."""
     answers = [calling(("create_artifact", NOTE)), Answer("Written.")]
     with ChatServer(answers) as server, open_workbench(server, tmp_path, record=tmp_path / "c.jsonl") as wb:
         run = wb.ask("Write a note.").wait()
@@ -76,7 +76,7 @@ def test_endpoint_that_takes_tools_is_called_natively(tmp_path: Path) -> None:
 
 
 def test_call_in_the_text_of_a_native_reply_is_run(tmp_path: Path) -> None:
-    """An endpoint that ignores tools passes on what the model writes; later requests have the manual."""
+    """An endpoint that ignores tools passes on the text of the model; later requests have the manual."""
     with ChatServer(text_turn) as server, open_workbench(server, tmp_path) as wb:
         run = wb.ask("Write a note.").wait()
         assert (run.response, run.artifacts["note"].content) == ("Written.", "Text")
@@ -99,7 +99,7 @@ def test_native_protocol_that_was_chosen_is_kept(tmp_path: Path) -> None:
 
 
 def test_protocol_survives_a_pause_and_another_process(tmp_path: Path) -> None:
-    """A run that goes on elsewhere calls tools as it began."""
+    """A run that continues in another process calls tools in the protocol of its start."""
 
     def script(request: Request) -> Answer:
         return Answer(status=REFUSALS[0][0], error=REFUSALS[0][1]) if "tools" in request.body else text_turn(request)
@@ -113,7 +113,7 @@ def test_protocol_survives_a_pause_and_another_process(tmp_path: Path) -> None:
 
 
 def test_native_turns_before_a_refusal_are_written_as_text(tmp_path: Path) -> None:
-    """The next prompt has the earlier call, in the text of its reply."""
+    """The next prompt has the earlier call in the text of the reply."""
     refusal = Answer(status=REFUSALS[0][0], error=REFUSALS[0][1])
     with ChatServer([calling(("create_artifact", NOTE)), refusal, Answer("Written.")]) as server:
         with open_workbench(server, tmp_path) as wb:

@@ -21,7 +21,7 @@ PRICES = {"scripted": {"input": 2.0, "output": 10.0, "cache_read": 1.0}}
 
 
 def turn(text: str, tokens: int = 100, model: str = "scripted") -> ModelReply:
-    """A reply that used this many tokens, a tenth of them for its text."""
+    """A reply that used this many tokens, a tenth of the tokens for its text."""
     return ModelReply(text, Usage(tokens * 9 // 10, tokens // 10), "stop", model)
 
 
@@ -124,7 +124,7 @@ async def test_invalid_limits_cannot_be_approved(open_engine: OpenEngine) -> Non
 
 
 async def test_parallel_jobs_share_one_budget_request(open_engine: OpenEngine) -> None:
-    """Parallel jobs that reach the budget make one request; after the approval all of them continue."""
+    """Parallel jobs that reach the budget make one request; after the approval all jobs continue."""
     engine = await with_two_jobs(open_engine)
     waiting = await engine.controller.execute("Look.", budget={"tokens": 150, "when_spent": "ask"})
     assert [request.kind for request in waiting.pending] == ["budget"]
@@ -153,7 +153,7 @@ async def test_decision_between_two_jobs_releases_both(open_engine: OpenEngine) 
 
 
 async def test_decided_budget_does_not_keep_the_run_from_waiting(open_engine: OpenEngine) -> None:
-    """After a budget decision without a waiting job, the run still waits for its next tool approval."""
+    """After a budget decision without a waiting job, the run still waits for the next tool approval."""
     first = await with_look(open_engine, looks(1), approvals={"look": "approve"})
     waiting = await first.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     await first.aclose()
@@ -165,7 +165,7 @@ async def test_decided_budget_does_not_keep_the_run_from_waiting(open_engine: Op
 
 
 async def test_standing_approval_does_not_lift_a_hard_limit(open_engine: OpenEngine) -> None:
-    """An approval for the conversation covers later runs, except those with `when_spent='stop'`."""
+    """An approval for the conversation covers later runs, except runs with `when_spent='stop'`."""
     engine = await with_look(open_engine, [*looks(3), *looks(3)])
     waiting = await engine.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     more = {waiting.pending[0].id: Decision(approved=True, scope="conversation")}
@@ -176,7 +176,7 @@ async def test_standing_approval_does_not_lift_a_hard_limit(open_engine: OpenEng
 
 
 async def test_waiting_budget_survives_the_engine(open_engine: OpenEngine) -> None:
-    """Another engine approves, the limits apply there too, and no call is made twice."""
+    """Another engine approves, the limits apply in that engine too, and no call is made twice."""
     first = await with_look(open_engine, looks(1))
     waiting = await first.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     await first.aclose()
@@ -250,7 +250,7 @@ async def test_machine_time_is_limited(open_engine: OpenEngine) -> None:
 
 
 async def test_configured_budget_applies_to_every_run(open_engine: OpenEngine) -> None:
-    """A budget that is passed to a run replaces the configured one."""
+    """A budget that is passed to a run replaces the configured budget."""
     engine = await with_look(open_engine, [*looks(1)[:1], *looks(1)], settings={"budget": {"tokens": 100}})
     assert (await engine.controller.execute("Look.")).error_type == "BudgetExceeded"
     assert (await engine.controller.execute("Look.", budget={"tokens": 1_000})).status == "completed"
@@ -272,7 +272,7 @@ def test_invalid_budget_is_rejected(limits: dict[str, Any], problem: str) -> Non
 
 
 def test_cached_tokens_have_their_own_price() -> None:
-    """Without one they cost as much as other tokens; the cost of a model without a price is unknown."""
+    """Cached tokens without a price cost as much as other tokens; the cost of a model without a price is unknown."""
     prices = {"a": Price(input=2, output=10, cache_read=1), "b": Price(input=2, output=10)}
     usage = Usage(1_000_000, 100_000, cache_read_tokens=400_000)
     assert cost_usd(prices, ["a"], usage) == pytest.approx(1.2 + 0.4 + 1.0)

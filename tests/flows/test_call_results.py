@@ -64,7 +64,7 @@ def answers(request: ModelRequest) -> list[str]:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_every_call_of_a_reply_has_a_result_in_order(open_engine: OpenEngine, protocol: str) -> None:
-    """Plans, jobs, and approved, denied, unknown, invalid and failing calls have a result each, in order."""
+    """Each plan, job, and approved, denied, unknown, invalid or failing call has a result, in order."""
     script = by_agent(lead=["".join(REPLY), "Done."], search=["found", "found again"])
     engine = await open_engine(script, settings={"tool_protocol": protocol})
     for entry in (send, fail):
@@ -122,7 +122,7 @@ async def test_success_does_not_depend_on_the_text(open_engine: OpenEngine) -> N
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_later_job_of_an_agent_starts_fresh(open_engine: OpenEngine, protocol: str) -> None:
-    """A sub-agent's second job sees nothing of the first one and has all its rounds."""
+    """A sub-agent's second job sees nothing of the first job and has all rounds."""
     script = by_agent(
         lead=[delegate("search_agent", "first"), delegate("search_agent", "second"), "Done."],
         search=[*[call("log")] * 3, "first is done", *[call("log")] * 3, "second is done"],

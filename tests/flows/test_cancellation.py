@@ -1,4 +1,4 @@
-"""Cancellation: a run ends at once although its model or tool does not, and its status is stored."""
+"""Cancellation: a run ends at once although its model or tool continues, and the run's status is stored."""
 
 import asyncio
 import time
@@ -103,7 +103,7 @@ async def test_model_cannot_delay_a_cancellation(open_engine: OpenEngine) -> Non
 
 
 async def test_cancellation_survives_closing_the_engine(open_engine: OpenEngine) -> None:
-    """If the engine is closed at that moment, the run is cancelled in the next engine and cannot be resumed."""
+    """If the engine is closed during a cancellation, the run is cancelled in the next engine and cannot be resumed."""
     waiting = asyncio.Event()
 
     class Slow(Middleware):

@@ -51,7 +51,7 @@ async def test_sub_agent_needs_an_approval_too(open_engine: OpenEngine) -> None:
 
 
 async def test_diff_of_a_document_with_fences_is_fenced(open_engine: OpenEngine) -> None:
-    """The fence around the diff is longer than any in the text; an absent passage is shown without the document."""
+    """The fence around the diff is longer than any fence in the text; an absent passage is shown alone."""
     change = call("update_artifact", id="research_report", old="nowhere", new="````python")
     engine = await open_engine([report("```\ncode\n```"), "Written.", change, "Over."])
     first = await engine.controller.execute("Write.")

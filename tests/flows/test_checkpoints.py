@@ -231,7 +231,7 @@ async def sizes(engine: Engine) -> list[int]:
 
 
 async def test_checkpoints_do_not_grow_with_the_conversation(open_engine: OpenEngine) -> None:
-    """Checkpoints of the 20th turn are as small as those of the first, and finished turns leave none."""
+    """Checkpoints of the 20th turn are as small as checkpoints of the first turn, and finished turns leave none."""
     long = "What was found is told at length. " * 300
     engine = await open_engine(
         lambda request: report(long) if "?" in request.messages[-1].content else long,
@@ -251,7 +251,7 @@ async def test_checkpoints_do_not_grow_with_the_conversation(open_engine: OpenEn
 
 
 async def test_checkpoint_does_not_grow_with_the_rounds(open_engine: OpenEngine) -> None:
-    """The last round's checkpoint is not larger than the first one's, whatever the tools returned."""
+    """The checkpoint of the last round is not larger than the checkpoint of the first, whatever tools returned."""
     turns = [*(report("A long text. " * 400, f"a{n}") for n in range(4)), call("rewrite_artifact", id="b", content="x")]
     engine = await open_engine(turns)
     waiting = await engine.controller.execute("Write.")

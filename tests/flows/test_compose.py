@@ -130,7 +130,7 @@ def test_block_waits_for_a_parallel_edit_of_its_dependency(workbench: OpenWorkbe
 
 
 def test_block_index_is_current_in_each_prompt(workbench: OpenWorkbench) -> None:
-    """The next prompt has the person's own edits between turns, and those of tools within one."""
+    """The next prompt has the person's edits between turns and the edits of tools within a turn."""
     wb, project = open_project(workbench, composer=[GENERATE, "Done.", "Seen."], writer=["Of X."])
     project.ask("Write.").wait()
     project["Goal"].write("Say what Y is.")
@@ -239,7 +239,7 @@ def test_invalid_anchor_is_reported_to_the_editor(workbench: OpenWorkbench) -> N
 
 
 def test_concurrently_changed_text_is_not_overwritten(workbench: OpenWorkbench) -> None:
-    """A person's text from the time of the job stays; the call's result contains the writer's text."""
+    """A text that the person wrote during the job stays; the call's result contains the writer's text."""
     writer = BlockedModel(["By the writer."])
     wb, project = open_project(workbench, composer=[GENERATE, "Done."], agent_models={"writer": writer})
     run = project.ask("Write.")
@@ -254,7 +254,7 @@ def test_concurrently_changed_text_is_not_overwritten(workbench: OpenWorkbench) 
 
 
 def test_overwriting_a_persons_text_needs_approval(workbench: OpenWorkbench) -> None:
-    """`update_field` on a person's text waits with its diff; on an agent's text it does not."""
+    """`update_field` on a person's text waits with a diff; on an agent's text, `update_field` does not wait."""
     update = call("update_field", field_name="Goal", content="Say what Y is.")
     _wb, project = open_project(workbench, composer=[update, update.replace("Y", "Z"), "Done."])
     run = project.ask("Y.").wait()
@@ -264,7 +264,7 @@ def test_overwriting_a_persons_text_needs_approval(workbench: OpenWorkbench) -> 
 
 
 def test_manage_architecture_arranges_blocks(workbench: OpenWorkbench) -> None:
-    """Add, move, rename and copy need no approval; a removal does, and its request lists the dependents."""
+    """Add, move, rename and copy need no approval; a removal needs an approval, and the request lists dependents."""
 
     def arrange(action: str, name: str, **more: Any) -> str:
         return call("manage_architecture", action=action, block_name=name, **more)
@@ -350,7 +350,7 @@ def test_before_name_implies_the_group(workbench: OpenWorkbench) -> None:
 
 
 def test_advancing_a_phase_lists_unfinished_blocks(workbench: OpenWorkbench) -> None:
-    """The phase changes, no block is completed by that, and the result lists the unfinished ones."""
+    """The phase changes, which completes no block, and the result lists the unfinished blocks."""
     wb, project = open_project(workbench, composer=[call("advance_to_phase", target_phase="review"), "There."])
     project.ask("On.").wait()
     assert (project.phase, project["Goal"].status) == ("review", "draft")
@@ -358,7 +358,7 @@ def test_advancing_a_phase_lists_unfinished_blocks(workbench: OpenWorkbench) -> 
 
 
 def test_intent_guide_is_only_in_the_intent_phase(workbench: OpenWorkbench) -> None:
-    """In the first phase of the default template the prompt has the guide; later it does not."""
+    """The prompt has the guide in the first phase of the default template, and in no later phase."""
     wb = workbench(by_agent(composer=["What for?", "Good."]), interactive=False)
     project = wb.projects.start("Campaign")
     project.ask("Make something.").wait()
@@ -369,7 +369,7 @@ def test_intent_guide_is_only_in_the_intent_phase(workbench: OpenWorkbench) -> N
 
 
 def test_compose_flow_needs_a_project(workbench: OpenWorkbench) -> None:
-    """Without a project, or with an unknown one, no model is called, and the error says what to do."""
+    """Without a project, or with an unknown project, no model is called, and the error says what to do."""
     wb = workbench(interactive=False)
     with pytest.raises(af.errors.UsageError, match=r'wb.projects\["name"\].ask\("..."\)'):
         wb.ask("Write.", flow="compose")
@@ -378,7 +378,7 @@ def test_compose_flow_needs_a_project(workbench: OpenWorkbench) -> None:
 
 
 def test_each_branch_has_its_own_blocks(workbench: OpenWorkbench) -> None:
-    """A regenerated answer starts with the blocks as they were before the question."""
+    """A regenerated answer starts with the blocks from before the question."""
     turns = [call("update_field", field_name="Text", content=text) for text in ("One.", "Two.")]
     wb, project = open_project(workbench, composer=[turns[0], "Done.", turns[1], "Done."])
     run = project.ask("Write.").wait()

@@ -64,7 +64,7 @@ def test_many_short_messages_are_compressed_fast() -> None:
 
 
 def test_oldest_messages_are_left_out_first() -> None:
-    """The newest messages stay, and a marker tells the model that others are missing."""
+    """The newest messages stay, and a marker tells the model that other messages are missing."""
     messages = conversation(40, 0, 1_500)
     compressed = compress_messages(messages, "minimal")
     assert message_chars(compressed) <= COMPRESSION_LEVELS["minimal"]
@@ -155,7 +155,7 @@ def looked(n: int, chars: int) -> StoredTurn:
 def test_reading_only_the_newest_turns_gives_the_same_prompt(
     n_history: int, sizes: list[int], n_times: int, level: str, protocol: Any, note: str
 ) -> None:
-    """The prompt of a long run from its newest turns equals the one from all turns."""
+    """The prompt of a long run from the newest turns equals the prompt from all turns."""
     turns = [looked(n, chars) for n, chars in enumerate(sizes * n_times, 1)]
     history = conversation(n_history, 0, 1_500)[1:-1]
     mode: Any = {"protocol": PROTOCOLS[protocol], "note": note}
@@ -193,7 +193,7 @@ def test_system_message_stays_whole_in_a_long_run() -> None:
 
 @pytest.mark.parametrize(("success", "start"), [(True, "r"), (False, "it failed")])
 def test_long_result_is_cut_with_a_marker(success: bool, start: str) -> None:
-    """The model gets its beginning and end, the number of missing characters, and how to read more."""
+    """The model gets the beginning and end of the result, the number of missing characters, and how to read more."""
     text = start + "m" * 5_000 + "the end"
     result = ToolResult(success, text if success else "", None if success else text)
     call = StoredCall("tool-1", ToolCall("read", {}), "finished", result, shown_chars=400)

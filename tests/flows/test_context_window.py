@@ -25,7 +25,7 @@ from artifactflow_nb.models.openai.client import known_window, listed_window
     ],
 )
 def test_window_of_a_family_is_known_by_the_name(name: str, window: int | None) -> None:
-    """The names of a router and of folders may precede that of the model; the most specific family applies."""
+    """The names of a router and of folders may precede the model's name; the most specific family applies."""
     assert known_window(name) == window
 
 
@@ -40,12 +40,12 @@ def test_window_of_a_family_is_known_by_the_name(name: str, window: int | None) 
     ],
 )
 def test_window_is_read_from_the_list_of_models(entry: dict[str, object], window: int | None) -> None:
-    """Servers use different fields for the window; it is unknown without a valid one."""
+    """Servers use different fields for the window; without a valid field the window is unknown."""
     assert listed_window(entry) == window
 
 
 def test_prompt_is_compressed_to_the_window() -> None:
-    """An English prompt fills three quarters of the window at four characters a token, a Chinese one at one."""
+    """A prompt fills three quarters of the window: in English at four characters a token, in Chinese at one."""
     for text, tokens_per_char in (("word " * 400, 0.25), ("数据科学家" * 400, 1.0)):
         messages = [Message("system", "You are brief."), *[Message("user", text), Message("assistant", text)] * 200]
         scale = window_scale(30_000, messages)
@@ -74,7 +74,7 @@ def ask(folder: Path, base_url: str, **settings: object) -> list[int]:
 
 
 def test_window_of_the_model_decides_how_much_of_a_run_it_sees(tmp_path: Path) -> None:
-    """Twelve pages fit a large window whole; a smaller one, or an unknown model, gets less."""
+    """Twelve pages fit a large window whole; a smaller window, or an unknown model, gets less."""
     turns = [
         Answer(f"<tool_call><name>read_page</name><params><page>{n}</page></params></tool_call>") for n in range(12)
     ]

@@ -90,7 +90,7 @@ async def test_note_of_an_approval_reaches_the_model(open_engine: OpenEngine) ->
 async def test_scope_limits_a_standing_decision(
     open_engine: OpenEngine, scope: Any, next_run_asks: bool, other_asks: bool
 ) -> None:
-    """An approval for a run or a conversation applies there and nowhere else."""
+    """An approval for a run or a conversation applies in that run or conversation and nowhere else."""
     letter = call("send", to="Ada")
     engine = await open_with_send(open_engine, letter, letter, "Done.", letter, "Done.", letter, "Done.")
     waiting = await engine.controller.execute("Send twice.")
@@ -162,7 +162,7 @@ def test_contradictory_decision_is_rejected(invalid: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("steps", range(8))
 async def test_approval_and_cancellation_at_once_run_nothing_twice(open_engine: OpenEngine, steps: int) -> None:
-    """In any order of the two the run is cancelled, and nothing runs afterwards."""
+    """Whichever comes first, the run is cancelled, and nothing runs afterwards."""
     ran: list[str] = []
 
     @tool(permission="confirm")

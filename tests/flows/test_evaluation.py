@@ -66,7 +66,7 @@ class Graders(ScriptedModel):
 
 
 def open_judged(workbench: OpenWorkbench, model: ScriptedModel, **more: Any) -> tuple[af.Workbench, Project]:
-    """A workbench with a project of two blocks that have texts, and one that has none."""
+    """A workbench with a project of two blocks with texts and one block without a text."""
     wb = workbench(model=model, interactive=False, **more)
     project = wb.projects.start("Essay", template="paper")
     for name, text in TEXTS.items():
@@ -98,7 +98,7 @@ def test_graders_run_concurrently(workbench: OpenWorkbench) -> None:
 
 
 class LastFirst(Graders):
-    """Graders of which the one that starts last ends first."""
+    """Graders: the grader that starts last ends first."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if requesting_agent(request) == "grader":
@@ -120,7 +120,7 @@ def test_grade_order_does_not_depend_on_timing(workbench: OpenWorkbench) -> None
 
 
 def test_grades_frame_shows_the_active_branch(workbench: OpenWorkbench) -> None:
-    """Grades of other branches are selected by `all_branches` or by their run."""
+    """Grades of other branches are selected by `all_branches` or by the run of the grades."""
     calls = evaluate("Text", eval_dimensions=["clarity"])
     wb, project = open_judged(workbench, Graders(calls, "Good.", calls, "Good, too.", "Nothing to judge."))
     first = project.ask("How good is it?").wait()
@@ -136,7 +136,7 @@ def test_grades_frame_shows_the_active_branch(workbench: OpenWorkbench) -> None:
 
 
 def test_grader_task_is_complete(workbench: OpenWorkbench) -> None:
-    """The task has the dimension, the block's prompt, its dependencies, its readers and its text."""
+    """The task has the dimension, and the prompt, dependencies, readers and text of the block."""
     wb, project = open_judged(workbench, Graders(evaluate("More", eval_dimensions=["evidence"]), "Good."))
     project["More"].set(depends_on=["Text"])
     project.personas.add("Ann", "A nurse.")
@@ -180,7 +180,7 @@ def test_project_evaluate_grades_all_texts(workbench: OpenWorkbench) -> None:
 
 
 def test_evaluation_from_the_view_of_a_persona(workbench: OpenWorkbench) -> None:
-    """The grader takes the persona's view; such grades are kept apart."""
+    """The grader takes the persona's view; grades from this view are kept apart."""
     wb, project = open_judged(workbench, Graders())
     project.personas.add("Ann", "A nurse.").add("Bob", "A clerk.")
     project.evaluate(["Text"], ["clarity"]).wait()
@@ -252,7 +252,7 @@ def test_invalid_evaluation_is_reported_to_the_composer(workbench: OpenWorkbench
 
 
 def test_project_dimensions_override_packaged_ones(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The files of a folder add dimensions and replace packaged ones; the graders get their prompts."""
+    """The files of a folder add dimensions and replace packaged dimensions; graders get the prompts of the files."""
     (tmp_path / "a.md").write_text("---\nname: clarity\ndescription: Ours.\n---\nCount the words.\n")
     (tmp_path / "b.md").write_text("---\nname: tone\ndescription: T.\n---\nHear it.\n")
     wb, project = open_judged(workbench, Graders())
@@ -295,7 +295,7 @@ def test_grade_texts_are_stored_verbatim(text: str) -> None:
 
 
 def test_overwritten_grade_artifact_is_ignored(workbench: OpenWorkbench) -> None:
-    """The artifact has no row, and the next evaluation still adds one."""
+    """The artifact has no row, and the next evaluation still adds a row."""
     wb, project = open_judged(workbench, Graders())
     project.evaluate(["Text"], ["clarity"]).wait()
     by = project.branch

@@ -83,7 +83,7 @@ async def test_closed_engine_has_stored_all_events(open_engine: OpenEngine, capl
 
 
 async def test_failing_listener_does_not_fail_the_run(open_engine: OpenEngine) -> None:
-    """A listener that raises gets no more events; other listeners do, and the run completes."""
+    """A listener that raises gets no more events; other listeners get all events, and the run completes."""
     engine = await open_engine(["An answer in several pieces, to be heard."])
     run = await engine.controller.begin("question")
     events: list[StreamEvent] = []

@@ -141,7 +141,7 @@ def test_draft_denied_without_instruction_stays_a_draft(workbench: OpenWorkbench
 
 
 def test_person_can_edit_a_draft_when_approving_it(workbench: OpenWorkbench) -> None:
-    """Dependents are written from the person's text, and the person is its author."""
+    """Dependents are written from the person's text, and the person is the author of the text."""
     _, project = project_of(workbench, Writer(), A=[], B=["A"])
     project["A"].set(need_review=True)
     run = project.generate().wait()
@@ -188,7 +188,7 @@ def test_refresh_rewrites_stale_blocks_in_dependency_order(workbench: OpenWorkbe
 
 
 def test_independent_blocks_are_written_concurrently(workbench: OpenWorkbench) -> None:
-    """The model is called for all of them at the same time."""
+    """The model is called for all blocks at the same time."""
     writer = Writer(2.0)
     _, project = project_of(workbench, writer, **{f"B{n}": [] for n in range(20)})
     began = time.perf_counter()

@@ -288,7 +288,7 @@ def test_key_in_a_source_is_masked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["none", "EMPTY", "test", "local", "dummy", "sk-"])
 def test_placeholder_key_is_not_masked(tmp_path: Path, key: str) -> None:
-    """A word such as `none` in place of a key stays in every text."""
+    """A placeholder such as `none` in place of a key is masked in no text."""
     with af.Workbench(
         interactive=False, data_dir=tmp_path, api_key=key, model=ScriptedModel([f"A {key}, {key}."])
     ) as wb:

@@ -29,7 +29,7 @@ def complain(ctx: ToolContext) -> str:
 
 
 async def test_long_result_is_cut_in_the_prompt_only(open_engine: OpenEngine) -> None:
-    """The model gets a part with a note about the rest; the row has all of it, and the frame has both lengths."""
+    """The model gets a part with a note about the rest; the row has the whole result, the frame both lengths."""
     engine = await open_engine([call("dump") + call("complain"), "Done."])
     for entry in (dump, complain):
         engine.register_tool(entry)
@@ -79,7 +79,7 @@ async def test_reasoning_alone_fails_the_run(open_engine: OpenEngine) -> None:
 
 
 async def test_call_cut_at_the_output_limit_does_not_run(open_engine: OpenEngine) -> None:
-    """Parameters may be missing: the model gets the request to repeat it, and the calls before it run."""
+    """Parameters may be missing: the model is asked to repeat the call, and earlier calls run."""
     cut = call("read_artifact", id="a") + "<tool_call><name>create_artifact</name><params><id><![CDATA[b]]></id>"
     engine = await open_engine([ModelReply(cut, Usage(1, 2), "length", "scripted"), "Sorry."])
     result = await engine.controller.execute("Write.")

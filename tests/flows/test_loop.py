@@ -162,7 +162,7 @@ async def test_failed_job_is_reported_to_the_lead(open_engine: OpenEngine) -> No
 
 
 async def test_unknown_agent_lists_known_agents(open_engine: OpenEngine) -> None:
-    """Delegating to an unknown agent returns an error that lists the known ones."""
+    """Delegating to an unknown agent returns an error that lists the known agents."""
     engine = await open_engine([delegate("oracle", "Tell."), "No oracle."])
     await engine.controller.execute("Ask the oracle.")
     assert results_seen(engine.model, 1)[0][2] == (
@@ -171,7 +171,7 @@ async def test_unknown_agent_lists_known_agents(open_engine: OpenEngine) -> None
 
 
 async def test_round_limit_ends_in_a_concluding_turn(open_engine: OpenEngine) -> None:
-    """After its last round an agent gets one turn without tools; calls in it do not run."""
+    """After the last round an agent gets one turn without tools; calls in this turn do not run."""
     turns = [f"Round {i}." + report("x", f"a{i}") for i in range(20)]
     engine = await open_engine(turns)
     result = await engine.controller.execute("Go on for ever.")
@@ -203,7 +203,7 @@ async def test_events_are_numbered_and_end_once(open_engine: OpenEngine) -> None
 
 
 async def test_all_events_but_chunks_are_stored(open_engine: OpenEngine) -> None:
-    """The stored events are the streamed ones without chunks."""
+    """The stored events are the streamed events without chunks."""
     engine = await open_engine([report(), "Done."])
     events = await events_of(engine, "Write.")
     stored = await engine.runs.events(events[0].run_id)
@@ -237,7 +237,7 @@ async def test_failed_model_call_has_a_row_with_its_partial_text(open_engine: Op
 
 
 async def test_only_the_lead_gets_the_history(open_engine: OpenEngine) -> None:
-    """A follow-up's lead gets the conversation; a sub-agent does not."""
+    """The lead of a follow-up gets the conversation; a sub-agent does not get it."""
     script = by_agent(lead=["Noted.", delegate("search_agent", "look"), "Found."], search=["here"])
     engine = await open_engine(script)
     first = await engine.controller.execute("My name is Ada.")

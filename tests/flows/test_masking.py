@@ -33,7 +33,7 @@ texts = st.lists(words, max_size=8).map("".join)
 
 @given(texts, st.lists(st.integers(0, 80), max_size=12))
 def test_pieces_equal_the_masked_text_at_any_cut(text: str, cuts: list[int]) -> None:
-    """This holds for secrets that overlap, follow each other or are within a word."""
+    """Pieces equal the masked text for secrets that overlap, follow each other or are within a word."""
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     assert arrived([text[start:end] for start, end in pairwise(places)]) == KNOWN.text(text)
 

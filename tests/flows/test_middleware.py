@@ -90,7 +90,7 @@ def count_words(ctx: ToolContext, text: str, among: list[str] | None = None) -> 
 
 
 def test_middleware_gets_every_call(tmp_path: Path) -> None:
-    """Hooks get the start and the end of each call in order, as the frames have them, also those of sub-agents."""
+    """Hooks get the start and end of each call in the order of the frames, including calls of sub-agents."""
     recorder = Recorder()
     script = by_agent(
         lead=[delegate("search_agent", "Search."), "Now." + call("count_words", text="a b c"), "Done."],
@@ -168,7 +168,7 @@ async def test_middleware_gets_failures(open_engine: OpenEngine, tmp_path: Path)
 
 
 def test_middleware_gets_each_attempt(tmp_path: Path) -> None:
-    """A failed attempt has its own number and the delay until the next one."""
+    """A failed attempt has a number and the delay until the next attempt."""
     recorder = Recorder()
     with (
         ChatServer([Answer(status=503, headers={"Retry-After": "0"}), Answer("Yes.")]) as server,
@@ -468,7 +468,7 @@ def test_view_shows_middleware_errors(tmp_path: Path) -> None:
 
 @pytest.mark.timed
 async def test_run_without_middleware_creates_no_notifications(open_engine: OpenEngine) -> None:
-    """Without middleware no values are copied for it."""
+    """Without middleware no values are copied."""
     engine = await open_engine(["Yes."])
     nothing: Any = None  # any look into it would fail
     watch = RunMiddleware(engine.middleware, "", "", nothing, str, nothing)
@@ -493,7 +493,7 @@ class Hesitating(af.extend.Middleware):
 
 
 def test_run_cancelled_before_its_model_call_is_replayed(tmp_path: Path) -> None:
-    """Cancelled between the start of a turn and its model call, which has no row in the run or a replay."""
+    """A run is cancelled between the start of a turn and the model call; neither run nor replay has a row."""
     hook = Hesitating()
 
     def scene(stage: Stage) -> Any:

@@ -50,7 +50,7 @@ def test_context_is_not_compared_or_displayed() -> None:
 
 
 def test_research_context_has_question_calls_and_artifacts(tmp_path: Path, model: ListeningModel) -> None:
-    """A sub-agent has its instruction; the lead of a second question has the first one and its report."""
+    """A sub-agent has its instruction; the lead of a second question has the first question and its report."""
     with open_workbench(tmp_path, model) as wb:
         first = wb.ask(QUESTION).wait(60)
         assert len({context.instruction for context in model.contexts}) == 3
@@ -67,7 +67,7 @@ def test_research_context_has_question_calls_and_artifacts(tmp_path: Path, model
 
 
 def test_plan_jobs_have_the_plan(tmp_path: Path, model: ListeningModel) -> None:
-    """Each job has the plan with itself as the open job; the agent has the finished plan."""
+    """Each job has the plan in which that job is the open job; the agent has the finished plan."""
     with open_workbench(tmp_path, model) as wb:
         wb.ask("Who won the football world cup in 1954?", flow="plan").wait(60)
     first, *jobs, last = model.contexts
@@ -91,7 +91,7 @@ def test_refused_plan_is_not_in_the_context(tmp_path: Path, model: ListeningMode
 
 
 def test_compose_context_has_the_task(tmp_path: Path, model: ListeningModel) -> None:
-    """The writer has the text with the wish as the person approved it; the editor has the way to do it by hand."""
+    """The writer has the text with the wish that the person approved; the editor has the way to edit by hand."""
     write = af.ToolCall("generate_field_content", {"field_name": "Text", "style_hint": "in two sentences"})
     change = af.ToolCall("modify_field", {"field_name": "Text", "modification_instruction": "be brief"})
     scripts = {"composer": af.ScriptedModel([write, "Written.", change, "Changed."])}

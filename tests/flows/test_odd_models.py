@@ -24,7 +24,7 @@ def reply(text: str, reason: str = "stop", *calls: ToolCall) -> ModelReply:
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
 async def test_run_whose_last_turn_is_a_call_ends_with_its_report(open_engine: OpenEngine, protocol: str) -> None:
-    """All five rounds are used; the run completes, because its report is written."""
+    """All five rounds are used; the run completes, because the report is written."""
     turns = [report(CITED), *(report(f"Round {n}", f"a{n}") for n in range(4)), ONCE_MORE]
     engine = await open_engine(turns, approvals="approve", settings={"tool_protocol": protocol})
     result = await engine.controller.execute("Write.")
@@ -109,7 +109,7 @@ async def test_call_that_the_content_filter_cut_off_is_not_run(open_engine: Open
 
 
 def test_stream_of_done_alone_is_no_answer(workbench: OpenWorkbench) -> None:
-    """A stream with nothing but `[DONE]` is retried like one that broke off."""
+    """A stream with nothing but `[DONE]` is retried like a stream that broke off."""
     nothing = Answer(raw=b"data: [DONE]\n\n")
     with ChatServer([nothing, Answer(CITED), *[nothing] * 5]) as server:
         wb = workbench(model="m", base_url=server.base_url)

@@ -85,7 +85,7 @@ async def test_concluding_turn_states_the_outcome_too(open_engine: OpenEngine) -
 
 
 def test_outcome_is_in_handle_frame_views_and_files(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The outcome is recorded, replayed and sealed; a run without one has none."""
+    """The outcome is recorded, replayed and sealed; a run without an outcome has None."""
     cassette = tmp_path / "runs.jsonl"
     wb = workbench([PARTLY, "Done."], interactive=False, record=cassette)
     run, other = wb.ask("GDP of New York?").wait(), wb.ask("Why?").wait()

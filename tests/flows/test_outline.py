@@ -34,7 +34,7 @@ def open_project(workbench: OpenWorkbench, *replies: str, approvals: str = "ask"
 
 
 def test_approved_outline_is_added_at_once(workbench: OpenWorkbench) -> None:
-    """The request lists all blocks; after the approval they are all in their places."""
+    """The request lists all blocks; after the approval all blocks are in place."""
     _wb, project = open_project(workbench, call("propose_outline", blocks=BLOCKS), "Four blocks.")
     run = project.ask("Make an outline.").wait()
     [request] = run.pending

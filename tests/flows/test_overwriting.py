@@ -1,4 +1,4 @@
-"""A text by the person is overwritten only with their approval, also under concurrency."""
+"""A text by the person is overwritten only after an approval, also under concurrency."""
 
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def test_policy_applies_to_every_call_of_a_reply(workbench: OpenWorkbench) -> No
 
 
 def test_text_changed_after_the_request_is_not_overwritten(workbench: OpenWorkbench) -> None:
-    """If the text changed after the diff was shown, it stays, and the composer must read it again."""
+    """A text that changed after the diff was shown stays, and the composer must read the text again."""
     wb, project = open_project(workbench, composer=[UPDATE, UPDATE, "Done."])
     run = project.ask("Y.").wait()
     project["Goal"].write("Say what X is, in three pages.")
@@ -70,7 +70,7 @@ def test_text_changed_after_the_request_is_not_overwritten(workbench: OpenWorkbe
 
 
 def test_block_written_by_the_person_before_its_turn_stays(workbench: OpenWorkbench) -> None:
-    """A run that writes blocks in order skips it."""
+    """A run that writes blocks in order skips the block."""
     writer = BlockedModel(["A.", "B."])
     wb = workbench(agent_models={"writer": writer}, interactive=False)
     project = wb.projects.start("Essay", template="paper")
@@ -112,7 +112,7 @@ def test_approved_edits_keep_the_person_as_author(workbench: OpenWorkbench) -> N
 
 @pytest.mark.parametrize("is_edited", [True, False])
 def test_changed_approval_makes_the_person_the_author(workbench: OpenWorkbench, is_edited: bool) -> None:
-    """A text that the person changes in the approval is theirs; one that they only approve is not."""
+    """The person is the author of a text that is changed in the approval, but not of a text that is only approved."""
     _wb, project = open_project(workbench, composer=[UPDATE, UPDATE.replace("Y", "Z"), "Done."])
     words = {"field_name": "Goal", "content": "Say what W is."} if is_edited else None
     run = project.ask("Y.").wait().approve(params=words).wait()
@@ -124,7 +124,7 @@ def test_changed_approval_makes_the_person_the_author(workbench: OpenWorkbench, 
 def test_changed_edits_make_the_person_the_author(
     workbench: OpenWorkbench, words: str | None, text: str, writer: str
 ) -> None:
-    """Edits that the person changes in the approval make the text theirs; edits that they only approve do not."""
+    """The person becomes the author by changing edits in the approval, but not by approving edits."""
     change = call("modify_field", field_name="Text", modification_instruction="Big.")
     edits = call("propose_edits", edits=[{"anchor": "a letter", "replacement": "big"}])
     _wb, project = open_project(

@@ -38,7 +38,7 @@ def is_rewriting(request: ModelRequest) -> bool:
 
 
 def good_scores(instruction: str) -> str:
-    """9 for the passage with the sentence, 5 for one other, 1 for the rest."""
+    """Score the passage with the sentence 9, one other passage 5, and all other passages 1."""
     entries = []
     for number, text in re.findall(r'<passage number="(\d)"[^>]*>\n(.*?)\n</passage>', instruction, re.DOTALL):
         score = 9 if SENTENCE in text else 5 if "# Note 3\n" in text else 1
@@ -49,7 +49,7 @@ def good_scores(instruction: str) -> str:
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
-    """Forty notes that repeat the words of the question, and one that answers it in the middle of the ranking."""
+    """Forty notes that repeat the words of the question, and a note with the answer in the middle of the ranking."""
     folder = tmp_path / "notes"
     folder.mkdir()
     for n in range(40):
@@ -110,7 +110,7 @@ def test_deep_search_keeps_passages_with_five_and_more(ask: Any) -> None:
 
 
 def test_deep_search_finds_other_words(ask: Any, notes: Path) -> None:
-    """A model writes the question in other words, and a text that has only these is among the scored passages."""
+    """A model writes the question in other words, and a text with only those words is among the scored passages."""
     (notes / "glossary.md").write_text("# Glossary\n\nAn anchor depth sounding takes an hour.\n", encoding="utf-8")
     wb, run, model = ask()
     scored = [request.messages[-1].content for request in model.requests if is_scoring(request)]
@@ -153,7 +153,7 @@ def test_malformed_scores_leave_the_ranking_of_the_index(ask: Any, scoring: Scor
 
 
 def test_spent_budget_leaves_the_ranking_of_the_index(ask: Any) -> None:
-    """No passage is scored once the budget is spent, and the run stops as it does without the second stage."""
+    """No passage is scored once the budget is spent, and the run stops as without a second stage."""
     wb, run, model = ask(budget=af.Budget(tokens=10))
     assert run.status == "failed"
     assert not any(map(is_scoring, model.requests))
@@ -190,7 +190,7 @@ def test_scored_run_is_verified_forked_and_displayed(ask: Any, tmp_path: Path) -
 
 
 def test_search_is_cancelled_in_the_middle_of_scoring(ask: Any, notes: Path, tmp_path: Path) -> None:
-    """Cancelling the run ends the scoring calls; each is stored with its error."""
+    """Cancelling the run ends the scoring calls; each call is stored with its error."""
 
     def script(request: ModelRequest) -> Any:
         return "x" * 4_000 if is_scoring(request) else af.ToolCall("web_search", {"query": "Brenholm mooring depth"})
@@ -228,7 +228,7 @@ def test_scores_may_come_in_any_order() -> None:
 
 
 def test_fused_ranking_prefers_hits_of_several_searches() -> None:
-    """An item on second place twice comes before one on first place once."""
+    """An item that is second in two rankings comes before an item that is first in one ranking."""
     assert fuse_ranks([["a", "b", "c"], ["d", "b"]]) == ["b", "a", "d", "c"]
     assert fuse_ranks([]) == []
 
@@ -254,7 +254,7 @@ def count_scored(store: Path) -> int:
 
 
 def test_killed_scoring_continues_with_the_missing_scores(notes: Path, tmp_path: Path) -> None:
-    """After a kill when two of five replies are stored, another process requests the other three, and none twice."""
+    """After a kill with two of five replies stored, another process requests the three missing replies, each once."""
     scored: list[str] = []
     n_answered = 2
 

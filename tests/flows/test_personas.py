@@ -32,7 +32,7 @@ def call_errors(wb: af.Workbench) -> list[str]:
 
 
 def test_manage_persona_creates_updates_and_lists_personas(workbench: OpenWorkbench) -> None:
-    """Each call writes a version; the next prompt has it, and an update keeps the other fields."""
+    """Each call writes a version; the next prompt has the version, and an update keeps the other fields."""
     wb, project = with_turns(
         workbench,
         manage("create", **ANN),
@@ -113,7 +113,7 @@ def test_writers_task_has_the_personas(workbench: OpenWorkbench) -> None:
 
 
 def test_each_branch_has_its_own_personas(workbench: OpenWorkbench) -> None:
-    """A regenerated answer starts with the personas as they were before the question."""
+    """A regenerated answer starts with the personas from before the question."""
     wb, project = with_turns(
         workbench, manage("create", **ANN), "Done.", manage("create", **{**ANN, "name": "Bob"}), "Done."
     )

@@ -20,7 +20,7 @@ from artifactflow_nb.core.toolcalls.xml import parse_results
 
 
 async def test_plan_is_executed_step_by_step(open_engine: OpenEngine) -> None:
-    """Each step sees the results of earlier ones, and the agent answers from the report."""
+    """Each step sees the results of earlier steps, and the agent answers from the report."""
     script = by_agent(
         agent=[plan("Find", "Compare"), ENDED], executor=["Found A.", "A is better."], summarizer=["It is A."]
     )
@@ -118,7 +118,7 @@ async def test_failed_step_reaches_the_replanner(open_engine: OpenEngine, fails:
 async def test_replanner_without_a_decision_ends_the_plan(
     open_engine: OpenEngine, turns: list[str], reason: str
 ) -> None:
-    """An invalid decision is an error for the replanner; without a valid one the plan ends with the reason."""
+    """An invalid decision is an error for the replanner; without a valid decision the plan ends with the reason."""
     script = by_agent(
         agent=[plan("One", "Two"), ENDED], executor=report_failure(), replanner=turns, summarizer=["Sum."]
     )
@@ -196,7 +196,7 @@ async def test_report_without_a_summarizer_has_the_results(open_engine: OpenEngi
 
 
 async def test_plan_without_a_replanner_ends_at_a_failed_step(open_engine: OpenEngine) -> None:
-    """The remaining steps are skipped because of the failed one."""
+    """The remaining steps are skipped because of the failed step."""
     script = by_agent(
         agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", *report_failure()], summarizer=["Sum."]
     )
@@ -221,7 +221,7 @@ async def test_replanner_may_run_after_every_step(open_engine: OpenEngine) -> No
 
 
 async def test_step_has_only_its_own_tools(open_engine: OpenEngine) -> None:
-    """Besides them it has report_failure; a plan with an unknown tool is refused."""
+    """A step also has report_failure; a plan with an unknown tool is refused."""
     named = call("plan_create", title="The plan", steps=[{"title": "One", "tools": ["read_artifact"]}])
     unknown = call("plan_create", title="The plan", steps=[{"title": "One", "tools": ["fly"]}])
     script = by_agent(agent=[unknown, named, ENDED], executor=["1."], summarizer=["Sum."])

@@ -57,7 +57,7 @@ UNKNOWN = [{"title": "Fly", "tools": ["fly"]}]
 
 
 async def test_invalid_plan_makes_no_request(open_engine: OpenEngine) -> None:
-    """A plan with an unknown tool, and one beyond the limit of plans, return an error without a request."""
+    """A plan with an unknown tool, and a plan beyond the limit of plans, return an error without a request."""
     config = {"approval": {"enabled": True}, "replanner": {"max_plans": 1}}
     unknown = call("plan_create", title="The plan", steps=UNKNOWN)
     script = by_agent(agent=[unknown, plan("One"), plan("Two"), ENDED], executor=["1."], summarizer=["Sum."])
@@ -135,7 +135,7 @@ async def test_edited_plan_is_executed(open_engine: OpenEngine) -> None:
 
 
 async def test_revision_needs_an_approval(open_engine: OpenEngine) -> None:
-    """The replanner gets the denial of a revision and decides otherwise."""
+    """The replanner gets the denial of a revision and makes another decision."""
     revise = decide("revise", "Look elsewhere.", steps=[{"title": "Other"}])
     engine, waiting = await open_waiting_plan(
         open_engine,
@@ -166,7 +166,7 @@ async def test_revision_needs_an_approval(open_engine: OpenEngine) -> None:
 async def test_confirm_asks_about_plans_with_confirmed_tools(
     open_engine: OpenEngine, tools: list[str], approvals: Any, waits: bool
 ) -> None:
-    """With `confirm`, a plan needs an approval if a step may use a tool whose every call needs one.
+    """With `confirm`, a plan needs an approval if a step may use a tool that needs an approval for each call.
 
     A tool whose permission depends on the call makes its own request when it is called.
     """

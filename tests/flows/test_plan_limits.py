@@ -91,7 +91,7 @@ async def test_step_may_succeed_in_its_last_round(open_engine: OpenEngine) -> No
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
 async def test_failure_can_be_reported_after_the_last_round(open_engine: OpenEngine, protocol: str) -> None:
-    """After the last round report_failure is the only tool, and after its call there is none."""
+    """After the last round report_failure is the only tool; after a call of report_failure there is no tool."""
     script = by_agent(
         agent=[plan("One"), ENDED],
         executor=[LOOK, *report_failure()],
@@ -126,7 +126,7 @@ async def test_executor_without_rounds_fails_the_step(open_engine: OpenEngine) -
 
 
 async def test_summarizer_has_no_note_about_rounds(open_engine: OpenEngine) -> None:
-    """A summarizer never has rounds, so it cannot use them up."""
+    """A summarizer never has rounds, so no note says that the rounds are used up."""
     script = by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."])
     engine = await open_engine(script)
     await ask(engine)

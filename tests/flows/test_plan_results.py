@@ -105,7 +105,7 @@ async def test_plan_version_by_a_tool_is_ignored(open_engine: OpenEngine) -> Non
 
 
 async def test_waiting_within_a_step_is_not_machine_time(open_engine: OpenEngine) -> None:
-    """The wait for a person does not count, although it is within the plan's call."""
+    """The wait for a person does not count, although the wait is within the plan's call."""
     script = by_agent(agent=[plan("One"), ENDED], executor=[call("send", to="Ada"), "Sent."], summarizer=["Sum."])
     engine = await open_engine(script)
     engine.register_tool(send, agent="executor")

@@ -108,7 +108,7 @@ async def test_run_continues_if_nobody_can_answer(open_engine: OpenEngine, optio
 async def test_nonsense_is_a_tool_error_and_asks_nobody(
     open_engine: OpenEngine, params: dict[str, Any], problem: str, protocol: str
 ) -> None:
-    """The model gets the problem and an example; no request is stored."""
+    """The model gets an error with an example; no request is stored."""
     turns = [af.ToolCall("ask_person", params), "Assuming the state."]
     engine = await open_engine(turns if protocol == "native" else [call("ask_person", **params), turns[1]],
                                settings={"tool_protocol": protocol})  # fmt: skip
@@ -134,7 +134,7 @@ async def test_choices_may_be_numbers_a_json_text_or_missing(open_engine: OpenEn
 
 
 async def test_repeated_questions_of_a_model_are_stopped(open_engine: OpenEngine) -> None:
-    """After two questions it gets an error, and it answers with its results when its rounds are used up."""
+    """After two questions the model gets an error, and answers with its results when the rounds are used up."""
 
     def ask_forever(request: ModelRequest) -> str:
         return "Assuming the state." if request.tool_choice == "none" else QUESTION
@@ -208,7 +208,7 @@ async def test_always_asks_before_research(open_engine: OpenEngine) -> None:
 
 
 def test_policy_that_a_run_cannot_have_is_refused(workbench: OpenWorkbench) -> None:
-    """The error lists the policies, or says that the flow never asks."""
+    """The error lists the possible values, or says that the flow never asks."""
     wb = workbench(["Done."], interactive=False)
     with pytest.raises(UsageError, match="clarify is 'maybe'; it must be one of 'auto', 'never', 'always'"):
         wb.ask("Why?", clarify="maybe")  # type: ignore[arg-type]
@@ -259,7 +259,7 @@ asyncio.run(main())
 
 
 def test_question_survives_the_death_of_its_process(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Another workbench answers it; the question is neither asked nor requested again."""
+    """Another workbench answers the question, which is neither asked nor requested again."""
     folder = tmp_path / "data"
     command = [*fast_python(), "-c", ASKS_AND_DIES, str(folder), str(TESTS)]
     killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -274,7 +274,7 @@ def test_question_survives_the_death_of_its_process(workbench: OpenWorkbench, tm
 
 @pytest.mark.parametrize("way", ["code", "click"])
 def test_question_is_recorded_replayed_sealed_verified_and_forked(tmp_path: Path, way: str) -> None:
-    """A replay asks code again and refuses another answer; a fork continues from another one."""
+    """A replay asks code again and refuses another answer; a fork continues from another answer."""
 
     def script(request: ModelRequest) -> str:
         results = request.messages[-1].content

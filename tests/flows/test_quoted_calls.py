@@ -16,7 +16,7 @@ FENCED = f"I take a note:\n```xml\n{call('note', text='own words')}\n```"
 
 
 def add_tools(engine: Engine) -> list[str]:
-    """Register a tool that reads a page and one that takes notes; return the notes."""
+    """Register a tool that reads a page and a tool that takes notes; return the notes."""
     notes: list[str] = []
 
     @tool
@@ -74,7 +74,7 @@ async def test_call_in_a_code_fence_needs_an_approval(open_engine: OpenEngine, a
 
 
 async def test_call_between_paragraphs_is_text(open_engine: OpenEngine) -> None:
-    """An example with an explanation after it does not run, and the answer is complete."""
+    """An example before an explanation does not run, and the answer is complete."""
     answer = f"{FENCED}\nThat is how it is done."
     engine = await open_engine([answer], approvals="approve")
     notes = add_tools(engine)

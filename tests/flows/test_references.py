@@ -9,7 +9,7 @@ from artifactflow_nb.plugins.projects.tree import Block, BlockTree, text_hash
 
 
 def tree(*paths: str) -> BlockTree:
-    """Blocks with these paths as ids; a block with others below it is a group."""
+    """Blocks with these paths as ids; a block with blocks below is a group."""
     return BlockTree(
         (
             Block(path, path.rpartition("/")[2], "p", path.rpartition("/")[0], is_group=f"{path}/" in "\n".join(paths))

@@ -55,7 +55,7 @@ def test_report_for_a_deleted_block_is_in_the_error(workbench: OpenWorkbench) ->
 
 
 def test_repeated_research_makes_dependents_stale(workbench: OpenWorkbench) -> None:
-    """The report and its sources are one block each, before and after."""
+    """The report and its sources are one block each, before and after the repeated research."""
     ask = call("run_research", query="What is X?", field_name="Facts")
     lead = ScriptedModel([*LEAD, report("X is the 24th letter."), "The 24th."])
     _wb, project, _ = open_project(workbench, ask, ask, lead=lead)
@@ -68,7 +68,7 @@ def test_repeated_research_makes_dependents_stale(workbench: OpenWorkbench) -> N
 
 
 def test_agent_cannot_write_ungrounded_text_into_research_phase(workbench: OpenWorkbench) -> None:
-    """Every way fails with the advice to research; a dependent of a report may be written."""
+    """Every attempt fails with the advice to research; a dependent of a report may be written."""
     wb, project, composer = open_project(
         workbench,
         call("update_field", field_name="Facts", content="I know."),

@@ -1,4 +1,4 @@
-"""Approval requests that a model reviews: what it decides, what is stored, and when the person decides."""
+"""Approval requests that a model reviews: the decisions, the stored rows, and when the person decides."""
 
 import json
 import signal
@@ -43,7 +43,7 @@ def is_review(request: ModelRequest) -> bool:
 
 
 def script(*answers: Any) -> Any:
-    """A model that sends a letter to each of two people; the answers are those of the reviewer."""
+    """A model that sends a letter to each of two people; `answers` are the answers of the reviewer."""
     left = list(answers)
 
     def next_turn(request: ModelRequest) -> Any:
@@ -62,7 +62,7 @@ def open_workbench(folder: Path, turns: Any, **options: Any) -> af.Workbench:
 
 
 def test_reviewer_approves_and_denies_with_its_reason(tmp_path: Path) -> None:
-    """The reviewer's calls and decisions are rows like others; the agent reads the reason of a denial."""
+    """The reviewer's calls and decisions are ordinary rows; the agent reads the reason of a denial."""
     turns = script(verdict("approve"), f"```json\n{verdict('deny', 'Bob is not known.')}\n```")
     reviewer = af.Reviewer(rules="Letters to Ada only.")
     with open_workbench(tmp_path, turns, approvals=reviewer, prices={"scripted": {"input": 1, "output": 1}}) as wb:
@@ -112,7 +112,7 @@ def test_unclear_or_failed_review_leaves_the_decision_to_the_person(tmp_path: Pa
 
 
 async def test_standing_decision_and_fallback_of_a_reviewer(open_engine: OpenEngine) -> None:
-    """Calls that the person approved for the run are not reviewed; unattended, the fallback decides unclear ones."""
+    """Calls that the person approved for the run are not reviewed; unattended, the fallback decides unclear calls."""
     engine = await open_engine(script("Hm."), approvals=af.Reviewer())
     engine.register_tool(send)
     waiting = await engine.controller.execute("Send.")
@@ -189,7 +189,7 @@ async def test_review_survives_the_death_of_its_process(open_engine: OpenEngine,
 
 
 def test_reviewer_may_have_a_model_of_its_own(tmp_path: Path) -> None:
-    """Only reviews use it; its cost counts for the run; an object that is not a model is rejected."""
+    """Only reviews use the model; its cost counts for the run; an object that is not a model is rejected."""
     model = ScriptedModel(lambda _request: verdict("approve"))
     with open_workbench(tmp_path, script(), approvals=af.Reviewer(model=model)) as wb:
         run = wb.ask("Send.", budget={"tokens": 10_000_000}).wait()

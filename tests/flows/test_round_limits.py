@@ -21,7 +21,7 @@ async def look(ctx: ToolContext) -> str:
 
 
 async def test_high_round_limit_ends_in_an_answer(open_engine: OpenEngine) -> None:
-    """An agent that always calls tools uses all of its many rounds and then answers."""
+    """An agent that always calls tools uses all rounds and then answers."""
     engine = await open_engine(
         lambda _request: "Still looking." + call("look"),
         settings={"graph_config": {"lead_agent": {"max_tool_rounds": MANY}}},

@@ -97,7 +97,7 @@ def test_report_and_sources_become_blocks(workbench: OpenWorkbench) -> None:
 
 
 def test_sources_block_lists_the_documents_read(workbench: OpenWorkbench) -> None:
-    """The block has the title and the address of each document, and how much of it was read."""
+    """The block has title and address of each document, and how much of the document was read."""
     composer = ScriptedModel([research("What is a generator?"), "."])
     wb = workbench(model=OfflineModel(), interactive=False, agent_models={"composer": composer})
     project = wb.projects.start("Essay")
@@ -173,7 +173,7 @@ def test_invalid_research_call_is_reported(workbench: OpenWorkbench, params: dic
     ],
 )
 def test_research_phase_rejects_ungrounded_texts(workbench: OpenWorkbench, invalid: str) -> None:
-    """An agent can neither write nor move such a text there; the error names the tool to use."""
+    """An agent can neither write nor move an ungrounded text into the phase; the error names the tool to use."""
     think = call("update_field", field_name="Thought", content="A thought.")
     wb, project = open_project(workbench, turns(think, invalid, "I see."))
     project.add("Facts", phase="literature")
@@ -198,7 +198,7 @@ def test_text_based_on_research_may_be_written(workbench: OpenWorkbench) -> None
 
 
 def test_generate_researches_blocks_of_research_phases(workbench: OpenWorkbench) -> None:
-    """`generate()` starts research for them and then writes their dependents."""
+    """`generate()` starts research for these blocks and then writes the dependents."""
     wb, project = open_project(workbench, turns("."))
     project.add("Facts", phase="literature", auto_generate=True, prompt="What is X?")
     project.add("Text", depends_on=["Facts"], phase="writing", auto_generate=True)
@@ -221,7 +221,7 @@ def test_research_waits_for_dependencies_of_its_block(workbench: OpenWorkbench) 
 
 
 def test_parallel_research_follows_dependency_order(workbench: OpenWorkbench) -> None:
-    """Calls in the wrong order are executed after their dependencies, with a new block between them."""
+    """Calls in the wrong order are executed in the order of dependencies, with a new block between."""
     calls = "".join(research(f"What is {name}?", field_name=name) for name in "CBA")
     wb, project = open_project(workbench, turns(calls + research("What is N?"), "Done."))
     for name, needs in {"A": [], "B": ["A"], "C": ["B"]}.items():
@@ -295,7 +295,7 @@ def test_research_may_wait_twice(workbench: OpenWorkbench) -> None:
 
 
 def test_parallel_research_is_decided_separately(workbench: OpenWorkbench) -> None:
-    """One continues after its decision while the other waits."""
+    """One research run continues after its decision while the other research run waits."""
     both = research("What is X?") + research("What is Y?")
     wb, project = open_project(workbench, turns(both, "Done.", lead=LOOKING))
     run = project.ask("Find out.").wait(WAIT_S)
@@ -337,7 +337,7 @@ def test_resume_decides_requests_of_research(workbench: OpenWorkbench) -> None:
 
 
 def test_cancelling_a_run_cancels_its_research(workbench: OpenWorkbench) -> None:
-    """No request of it stays undecided."""
+    """No request of the research stays undecided."""
     wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
     run = project.ask("Find out.").wait(WAIT_S)
     run.cancel()
@@ -393,7 +393,7 @@ async def test_cancelling_during_a_model_call_of_research(workbench: OpenWorkben
 
 
 def test_waiting_research_continues_in_another_workbench(workbench: OpenWorkbench) -> None:
-    """Requests of a closed workbench are decided in the next one, where both runs continue."""
+    """Requests of a closed workbench are decided in the next workbench, where both runs continue."""
     wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
     run = project.ask("Find out.").wait(WAIT_S)
     wb.close()
@@ -477,7 +477,7 @@ def test_no_research_starts_without_remaining_budget(workbench: OpenWorkbench, w
 
 
 def test_research_after_a_budget_extension_asks_again(workbench: OpenWorkbench) -> None:
-    """The extension is part of the remaining budget; when it is used up, the research asks as well."""
+    """The extension is part of the remaining budget; when the budget is used up, the research asks as well."""
     wb, project = open_project(workbench, turns(research(), research(), "Done."))
     run = project.ask("Find out.", budget={"tokens": 10, "when_spent": "ask"}).wait(WAIT_S)
     run.approve(run.pending[0].id, params={"tokens": 8000}).wait(WAIT_S)

@@ -23,7 +23,7 @@ ERROR_TEXT = f"401: the key {KEY} is not valid."
 
 
 class Spelled(Exception):
-    """An exception whose text has more than its arguments."""
+    """An exception with a text that has more than the arguments."""
 
     def __str__(self) -> str:
         return f"With {KEY}."
@@ -74,7 +74,7 @@ async def test_error_of_a_failed_run_is_masked(open_engine: OpenEngine, error: E
 
 
 async def test_errors_of_an_adapted_graph_are_masked(open_engine: OpenEngine) -> None:
-    """Errors of its tool and its model are stored and published without the key."""
+    """Errors of the graph's tool and model are stored and published without the key."""
     from langgraph.prebuilt import ToolNode
 
     def lookup(word: str) -> str:
@@ -168,7 +168,7 @@ async def test_passages_in_tool_errors_are_not_masked(open_engine: OpenEngine) -
 
 
 def test_unchangeable_error_is_replaced() -> None:
-    """An error that computes its text is replaced with the same type and text; one without a secret is unchanged."""
+    """An error that computes its text is replaced with the same type and text; without a secret it is unchanged."""
 
     def mask(text: str) -> str:
         return text.replace(KEY, "[secret]")

@@ -1,4 +1,4 @@
-"""Skills: instructions of a project and of its data folder reach the agents that must follow them."""
+"""Skills: instructions of a project and of the data folder reach the agents that must follow the instructions."""
 
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ def test_referenced_skill_is_in_the_writers_task(workbench: OpenWorkbench) -> No
 
 
 def test_skill_in_a_message_is_in_the_prompt(workbench: OpenWorkbench) -> None:
-    """`@skill:name` adds its text; an unknown name is rejected before the model is called."""
+    """`@skill:name` adds the text of the skill; an unknown name is rejected before the model is called."""
     wb, project = with_turns(workbench, "It says so.")
     project.skills.add(*BRIEF.values())
     project.ask("What does @skill:brief say?").wait()

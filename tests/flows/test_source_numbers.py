@@ -16,7 +16,7 @@ def texts(run: af.Run) -> list[str]:
 
 
 def test_reports_and_answers_are_renumbered(tmp_path: Path) -> None:
-    """The report gets a version that says why; a replay has the same versions."""
+    """The report gets a version with the reason; a replay has the same versions."""
     cassette = tmp_path / "numbers.jsonl"
     model = af.ScriptedModel([report(WRITTEN, "report"), f"It is written, see [2].\n\n2. B: {B}"])
     with af.Workbench(model=model, record=cassette, data_dir=tmp_path / "data", interactive=False) as wb:

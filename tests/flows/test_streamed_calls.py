@@ -29,7 +29,7 @@ async def events_of(engine: af.engine.Engine) -> list[StreamEvent]:
 
 @pytest.mark.parametrize("size", [1, 3, 16, 10_000])
 async def test_answer_chunks_never_have_a_call(open_engine: OpenEngine, size: int) -> None:
-    """Wherever pieces end, the text of a call is in chunks of its own, which name the tool."""
+    """Wherever pieces end, the text of a call is in separate chunks, which name the tool."""
     engine = await open_engine(model=ScriptedModel([WRITING, "It is written."], chunk_chars=size), approvals="approve")
     events = await events_of(engine)
     assert streamed(events, "answer") == "I write the report now.\n\nIt is written."
@@ -58,7 +58,7 @@ def test_cancelled_run_has_the_prose_only(workbench: OpenWorkbench) -> None:
 
 
 def test_replay_streams_the_same_chunks(tmp_path: Path) -> None:
-    """The events of both are equal, and the text of the call is not stored twice."""
+    """The events of run and replay are equal, and the text of the call is not stored twice."""
     streams: list[list[StreamEvent]] = []
     for options in ({"record": "runs.jsonl"}, {"replay": "runs.jsonl"}):
         model = ScriptedModel([WRITING, "It is written."], chunk_chars=8)

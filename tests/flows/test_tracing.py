@@ -85,6 +85,6 @@ def test_built_in_flows_send_no_traces(tmp_path: Path, flow: str, variable: str)
 
 
 def test_only_live_adapted_graphs_send_traces(tmp_path: Path) -> None:
-    """A user's own graph is traced as it is outside of the workbench; its replay is not."""
+    """A user's own graph is traced as outside of the workbench; the replay of the graph is not traced."""
     assert requests_of("adapted", tmp_path) > 0
     assert requests_of("adapted", tmp_path) == 0
