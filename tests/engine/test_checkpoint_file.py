@@ -1,4 +1,4 @@
-"""The file of the checkpoints among engines, processes and failures: never locked, never lost, never in the way."""
+"""The checkpoint file among engines, processes and failures: never locked, never lost, never in the way."""
 
 import asyncio
 import json
@@ -86,7 +86,7 @@ async def test_step_that_is_cancelled_anywhere_leaves_the_file_unlocked(
 
 
 async def test_step_on_a_full_disk_leaves_the_file_unlocked(saver: NewestCheckpointSaver, tmp_path: Path) -> None:
-    """The step raises SQLite's error, and stores nothing of itself."""
+    """The step raises SQLite's error, and stores nothing."""
     await store(saver, "first", 1)
     await saver.conn.execute_fetchall("PRAGMA max_page_count = 1")
     for _ in range(3):
@@ -147,7 +147,7 @@ def newest_step(path: Path) -> int:
 
 
 def counting(folder: Path, killed_in: int = 0) -> Any:
-    """A graph of 12 rounds, each with a line in a file; in one of them its process is killed."""
+    """A graph of 12 rounds, each with a line in a file; the process is killed in one round."""
 
     class Counted(MessagesState):
         count: int
@@ -200,7 +200,7 @@ asyncio.run(main())
 async def test_graph_continues_after_its_process_was_killed(
     open_engine: OpenEngine, tmp_path: Path, killed_in: int
 ) -> None:
-    """Another process continues at the newest checkpoint, repeats a round that was running, and leaves out none."""
+    """Another process continues at the newest checkpoint, repeats a round that was running, and omits no round."""
     code = [sys.executable, "-c", KILLED, str(tmp_path), str(Path(__file__).parents[1]), str(killed_in)]
     process = await asyncio.create_subprocess_exec(*code)
     assert await process.wait() == -signal.SIGKILL

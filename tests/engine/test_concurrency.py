@@ -77,7 +77,7 @@ async def test_one_of_several_concurrent_decisions_is_stored(open_engine: OpenEn
 
 @pytest.mark.parametrize("count", [1, 2], ids=["one engine", "two engines"])
 async def test_run_that_is_started_concurrently_runs_once(open_engine: OpenEngine, count: int) -> None:
-    """One engine or two start the same decided run six times: its model and its tool are called once."""
+    """One engine or two engines start a decided run six times: model and tool of the run are called once."""
     sent: list[str] = []
     engines = await engines_with(open_engine, sending_tool(sent), count)
     waiting = await engines[0].controller.execute("Send.")
@@ -117,7 +117,7 @@ async def test_two_runs_cannot_share_a_thread(open_engine: OpenEngine) -> None:
 
 @pytest.mark.parametrize("count", [1, 2], ids=["one engine", "two engines"])
 async def test_run_that_is_cancelled_concurrently_ends_once(open_engine: OpenEngine, count: int) -> None:
-    """One engine or two cancel a waiting run six times: it has one terminal event."""
+    """One engine or two engines cancel a waiting run six times: the run has one terminal event."""
     engines = await engines_with(open_engine, sending_tool([]), count)
     waiting = await engines[0].controller.execute("Send.")
     stops = [engines[n % count].controller.cancel(waiting.run_id) for n in range(6)]
@@ -163,7 +163,7 @@ async def test_runs_that_fail_or_are_cancelled_early_release_their_start_slots(o
 
 
 async def test_runs_wait_for_their_models_in_parallel(open_engine: OpenEngine) -> None:
-    """Only the preparation of the first model call is limited; while one model replies, all other runs call theirs."""
+    """Only the preparation of the first model call is limited; while one model replies, all other models are called."""
     requested, all_requested = [], asyncio.Event()
 
     class Slow(ScriptedModel):

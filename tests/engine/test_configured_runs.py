@@ -28,7 +28,7 @@ def configured(config: Any, **more: Any) -> dict[str, Any]:
 
 
 async def test_research_agents_use_their_nodes(open_engine: OpenEngine) -> None:
-    """Rounds, tools, model and temperature of an agent are those of its node; other agents have the packaged values."""
+    """Rounds, tools, model and temperature of an agent come from its node; other agents have the packaged values."""
     config = {
         "lead_agent": {"max_tool_rounds": 1, "tools": ["call_subagent", "read_artifact"], "temperature": 0},
         "search_agent": {"tools": ["core"], "model": "scripted", "max_tool_rounds": 1},
@@ -131,14 +131,14 @@ async def test_unknown_configured_tool_is_an_error_at_the_start_of_a_run(open_en
 async def test_tool_of_another_flow_cannot_be_configured(
     open_engine: OpenEngine, agent: str, tool_name: str, message: str
 ) -> None:
-    """Such a tool is an error of the configuration; it is not ignored."""
+    """A tool of another flow is an error of the configuration; the tool is not ignored."""
     with pytest.raises(UsageError, match=f"'{agent}' is configured with {tool_name}: {message}. Remove it."):
         await open_engine(["Yes."], **configured({agent: {"tools": [tool_name]}}))
 
 
 @pytest.mark.parametrize("spec", ["plan", "nope"])
 async def test_error_for_an_unknown_tool_lists_only_available_tools(open_engine: OpenEngine, spec: str) -> None:
-    """The category `plan` is unknown there, too."""
+    """The category `plan` is unknown in the research flow, too."""
     engine = await open_engine(["Yes."], **configured({"executor": {"tools": [spec]}}))
     with pytest.raises(UsageError, match=f"Invalid tools for agent 'executor': There is no tool '{spec}'") as refused:
         await engine.controller.execute("Look.")
@@ -148,7 +148,7 @@ async def test_error_for_an_unknown_tool_lists_only_available_tools(open_engine:
 
 @pytest.mark.parametrize("name", ["agent", "executor", "replanner", "summarizer", "lead_agent", "search_agent"])
 async def test_built_in_agent_cannot_be_replaced(open_engine: OpenEngine, name: str) -> None:
-    """A registered agent with the name of a built-in one is an error, and nothing is changed."""
+    """A registered agent with the name of a built-in agent is an error, and nothing is changed."""
     engine = await open_engine(["Yes."])
     before, subagents = engine.agents[name], engine.lead.subagents
     with pytest.raises(UsageError, match="hoose another name"):
@@ -158,7 +158,7 @@ async def test_built_in_agent_cannot_be_replaced(open_engine: OpenEngine, name: 
 
 
 async def test_planning_agents_know_the_tools_of_steps(open_engine: OpenEngine) -> None:
-    """The prompts of agent and replanner list the current tools of the executor, which may differ from their own."""
+    """The prompts of agent and replanner list the current tools of the executor, not the tools of the agent itself."""
     engine = await open_engine(["Done."], **configured({"executor": {"tools": ["web_fetch", "text"]}}))
     for names in ("web_fetch", "web_fetch, look"):
         for agent in ("agent", "replanner"):
@@ -172,7 +172,7 @@ async def test_planning_agents_know_the_tools_of_steps(open_engine: OpenEngine) 
 
 
 async def test_disabled_planner_offers_no_plan_tools(open_engine: OpenEngine) -> None:
-    """With `planner.enabled` false the prompt does not mention `plan_create`, and a call of it is refused."""
+    """With `planner.enabled` false the prompt does not mention `plan_create`, and such a call is refused."""
     for is_enabled in (True, False):
         turns = [plan("One"), "Done."] if not is_enabled else ["Done."]
         engine = await open_engine(turns, **configured({"planner": {"enabled": is_enabled}}))
@@ -206,7 +206,7 @@ async def test_resumed_run_keeps_its_configuration(open_engine: OpenEngine) -> N
 
 
 def test_a_replay_needs_no_configuration(tmp_path: Path) -> None:
-    """The recording contains the configuration, so that of the replaying workbench has no effect."""
+    """The recording contains the configuration, so the configuration of the replaying workbench has no effect."""
     cassette = tmp_path / "runs.jsonl"
     turns = [call("look"), "Still." + call("look"), "Over." + call("look")]
     with af.Workbench(

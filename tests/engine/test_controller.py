@@ -106,7 +106,7 @@ async def test_waiting_run_can_be_cancelled(open_engine: OpenEngine) -> None:
 
 
 async def test_run_of_a_closed_engine_can_be_resumed(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """An engine is closed in the middle of a turn; another one completes the run and repeats nothing."""
+    """An engine is closed in the middle of a turn; another engine completes the run and repeats nothing."""
     ran: list[str] = []
 
     @tool(idempotent=True)
@@ -136,7 +136,7 @@ async def test_run_of_a_closed_engine_can_be_resumed(open_engine: OpenEngine, tm
 
 
 async def test_run_of_another_live_engine_cannot_be_started(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """A second engine on the same store cannot claim it."""
+    """A second engine on the same store cannot claim the run."""
     slow = ScriptedModel(["A long answer. " * 200], delay_s=0.005)
     first = await open_engine(model=slow)
     second = await open_engine(["Mine."])
@@ -240,7 +240,7 @@ async def test_empty_answer_fails_the_run(open_engine: OpenEngine) -> None:
 
 
 async def test_only_the_lead_delegates(open_engine: OpenEngine) -> None:
-    """A sub-agent that calls call_subagent gets an error; an agent that is configured with it is refused."""
+    """A sub-agent that calls call_subagent gets an error; an agent that is configured with this tool is refused."""
     script = by_agent(
         lead=[delegate("search_agent", "look") + delegate("lead_agent", "me"), "Done."],
         search=[delegate("crawl_agent", "read"), "I cannot."],
@@ -258,7 +258,7 @@ async def test_only_the_lead_delegates(open_engine: OpenEngine) -> None:
 
 
 async def test_checkpoints_of_ended_runs_are_deleted(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """Opening the store deletes those that a killed process left; the checkpoint of a waiting run stays."""
+    """Opening the store deletes checkpoints that a killed process left; the checkpoint of a waiting run stays."""
     engine = await open_engine([report(), report()], approvals={"create_artifact": "ask"})
     over = await engine.controller.execute("One.")
     waiting = await engine.controller.execute("Two.")
@@ -274,7 +274,7 @@ async def test_checkpoints_of_ended_runs_are_deleted(open_engine: OpenEngine, tm
 
 
 async def test_damaged_checkpoint_file_is_named(tmp_path: Path) -> None:
-    """The error names the file and what is lost without it."""
+    """The error names the file and what is lost without the file."""
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / CHECKPOINT_FILE).write_bytes(b"not a database at all. " * 100)

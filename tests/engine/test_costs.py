@@ -32,7 +32,7 @@ LONG = "abcd " * 5_000
 async def test_events_of_a_long_answer_are_small(open_engine: OpenEngine) -> None:
     """An answer of 25 KB in 5,000 chunks makes less than 1 MB of events.
 
-    The store grows by less than 4 times its text.
+    The store grows by less than 4 times the text.
     """
     engine = await open_engine(model=ScriptedModel([LONG], chunk_chars=5))
     events = [event async for event in engine.controller.stream_execute("Tell at length.")]
@@ -45,7 +45,7 @@ async def test_events_of_a_long_answer_are_small(open_engine: OpenEngine) -> Non
 
 
 async def test_listener_holds_the_text_of_a_long_answer_once(open_engine: OpenEngine) -> None:
-    """The 5,000 chunks of an answer of 100 KB take a few MB in a listener, and not half a GB."""
+    """The 5,000 chunks of an answer of 100 KB take a few MB in a listener, not half a GB."""
     engine = await open_engine(model=ScriptedModel(["x" * 100_000], chunk_chars=20))
     run = await engine.controller.begin("Tell at length.")
     events: list[Any] = []
@@ -61,7 +61,7 @@ async def test_listener_holds_the_text_of_a_long_answer_once(open_engine: OpenEn
 
 
 def one_job(request: ModelRequest) -> str:
-    """The script of a lead that delegates once, and of the agent that answers it."""
+    """The script of a lead that delegates once, and of the sub-agent that answers."""
     system, *rest = request.messages
     if "lead agent" not in system.content:
         return "It is here."

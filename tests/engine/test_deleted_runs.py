@@ -1,4 +1,4 @@
-"""A deleted run is shown as deleted, without advice to resume it."""
+"""A deleted run is shown as deleted, without advice to resume the run."""
 
 import sqlite3
 from contextlib import closing
@@ -17,9 +17,9 @@ from artifactflow_nb.widgets.run.view import RunView
 
 
 def test_handle_and_saved_output_of_a_deleted_run(workbench: OpenWorkbench) -> None:
-    """repr, status and saved output say that it was deleted.
+    """repr, status and saved output say that the run was deleted.
 
-    Methods that need its rows raise an error that says so.
+    Methods that need rows of the run raise an error that says so.
     """
     wb = workbench([report()], approvals={"create_artifact": "ask"}, interactive=False)
     run = wb.ask("Write.").wait()
@@ -35,7 +35,7 @@ def test_handle_and_saved_output_of_a_deleted_run(workbench: OpenWorkbench) -> N
 
 
 def test_live_view_of_a_deleted_run(workbench: OpenWorkbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The view of a waiting run shows at the next poll that it was deleted, and no longer has a form."""
+    """The view of a waiting run shows at the next poll that the run was deleted, and no longer has a form."""
     monkeypatch.setattr(watch, "POLL_INTERVAL_S", 0.02)
     wb = workbench([report()], approvals={"create_artifact": "ask"}, interactive=False)
     run = wb.ask("Write.").wait()
@@ -47,7 +47,7 @@ def test_live_view_of_a_deleted_run(workbench: OpenWorkbench, monkeypatch: pytes
 
 
 def test_error_of_a_run_that_is_deleted_while_it_runs(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Another program deletes its rows: the error says that it was deleted and does not advise to resume it."""
+    """Another program deletes the rows of a run: the error says that the run was deleted, without advice to resume."""
     wb = workbench(model=af.ScriptedModel(["One word and more. " * 200], delay_s=0.01), interactive=False)
     run = wb.ask("Tell me.")
     until(lambda: any(event.type == "llm_chunk" or event.seq > 1 for event in run.events))

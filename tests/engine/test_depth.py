@@ -1,4 +1,4 @@
-"""The depth of a run: how far its agents go, and what a deep run is expected to cost."""
+"""The depth of a run: the rounds of its agents, and the expected cost of a deep run."""
 
 import time
 from pathlib import Path
@@ -12,8 +12,8 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.base import ModelRequest
 
 
-async def test_deep_run_has_more_rounds_than_a_quick_one(open_engine: OpenEngine) -> None:
-    """The lead searches in every round that it has; the prompt names the rounds and the depth."""
+async def test_deep_run_has_more_rounds_than_a_quick_run(open_engine: OpenEngine) -> None:
+    """The lead searches in every round; the prompt names the rounds and the depth."""
 
     def search_forever(request: ModelRequest) -> str:
         return "Done." if request.tool_choice == "none" else call("read_artifact", id="none")
@@ -34,7 +34,7 @@ async def test_deep_run_has_more_rounds_than_a_quick_one(open_engine: OpenEngine
 
 
 async def test_configured_values_take_precedence_over_the_depth(open_engine: OpenEngine) -> None:
-    """A person who set the rounds of the lead keeps them; a resumed or repeated run keeps its depth."""
+    """Rounds that a person has set for the lead stay; a resumed or repeated run keeps its depth."""
     engine = await open_engine([report(), "Done."], settings={"graph_config": {"lead_agent": {"max_tool_rounds": 7}}})
     run = await engine.controller.begin("Why?", depth="deep")
     assert run.settings["graph_config"]["lead_agent"] == {"max_tool_rounds": 7}
@@ -45,7 +45,7 @@ async def test_configured_values_take_precedence_over_the_depth(open_engine: Ope
 
 
 def test_depth_that_a_run_cannot_have_is_refused(tmp_path: Path) -> None:
-    """The error lists the depths, or says that the flow has none; nothing is stored."""
+    """The error lists the depths, or says that the flow has no depths; nothing is stored."""
     with af.Workbench(model=af.ScriptedModel(["Done."]), data_dir=tmp_path, interactive=False) as wb:
         with pytest.raises(UsageError, match="depth is 'abyss'; it must be one of 'quick', 'standard', 'deep'"):
             wb.ask("Why?", depth="abyss")  # type: ignore[arg-type]
@@ -82,8 +82,8 @@ def test_depth_belongs_to_the_recording(tmp_path: Path) -> None:
             wb.ask("Why?", depth="quick")
 
 
-def test_usual_time_is_that_of_runs_of_the_same_kind(tmp_path: Path) -> None:
-    """Runs of another depth, flow or model do not count, nor do pauses; with fewer than five others it is None."""
+def test_usual_time_counts_runs_of_the_same_kind(tmp_path: Path) -> None:
+    """Runs of another depth, flow or model do not count, nor do pauses; with fewer than five runs the time is None."""
     with af.Workbench(model=af.ScriptedModel(["Done."] * 7, delay_s=0.3), data_dir=tmp_path, interactive=False) as wb:
         wb.ask("Why?", depth="quick").wait()
         for _ in range(5):
@@ -96,7 +96,7 @@ def test_usual_time_is_that_of_runs_of_the_same_kind(tmp_path: Path) -> None:
 
 
 def test_runs_that_differ_much_are_no_forecast(tmp_path: Path) -> None:
-    """There is no usual time if the middle half of the earlier runs spreads over more than half of their median."""
+    """There is no usual time if the middle half of earlier runs spreads over more than half of the median."""
     delays = iter([0.01, 0.01, 0.6, 0.6, 0.3, 0.1])
 
     def answer(_request: object) -> str:

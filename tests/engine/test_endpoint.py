@@ -20,7 +20,7 @@ KEY = "sk-secret-0123456789"
 def research(request: Request) -> Answer:
     """A model that plans, delegates, writes a report and answers.
 
-    It recognises its task by the role and length of the prompt.
+    The model recognises its task by the role and length of the prompt.
     """
     system, *rest = request.body["messages"]
     replies = sum(message["role"] == "assistant" for message in rest)
@@ -83,7 +83,7 @@ def test_endpoint_is_configured_by_the_environment(monkeypatch: pytest.MonkeyPat
 
 
 async def without_delay(_delay_s: float) -> None:
-    """Replaces the wait before a retry; the delays have tests of their own."""
+    """Replace the wait before a retry; other tests cover the delays."""
 
 
 def unused_port() -> int:
@@ -139,8 +139,8 @@ def test_broken_stream_is_retried(workbench: Any) -> None:
     assert [event.type for event in run.events].count(StreamEventType.RETRY) == 1
 
 
-def test_connection_is_refused_at_once_and_retried_once_it_has_worked(workbench: Any) -> None:
-    """A server that has answered before may be restarting; otherwise it is not running or the address is wrong."""
+def test_refused_connection_is_retried_only_after_a_success(workbench: Any) -> None:
+    """A server that has answered before may be restarting; a server that never answered is not running or unknown."""
     waits: list[float] = []
 
     async def wait(delay_s: float) -> None:
@@ -165,7 +165,7 @@ def test_endpoint_without_a_model_name_is_an_error(tmp_path: Path) -> None:
 
 
 def listing(request: Request) -> Answer:
-    """Returns the list of models, and a reply that names the requested model."""
+    """Return the list of models, and a reply that names the requested model."""
     if request.path.endswith("/models"):
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "me"} for name in ("small", "large")]
         return Answer(raw=json.dumps({"object": "list", "data": data}).encode(), content_type="application/json")
@@ -176,7 +176,7 @@ def listing(request: Request) -> Answer:
 
 
 def test_models_of_the_endpoint_are_listed(workbench: Any) -> None:
-    """An endpoint that refuses is an error with its reason."""
+    """A refusing endpoint is an error with the reason."""
     with ChatServer(listing) as server:
         assert workbench(server.base_url).models() == ["large", "small"]
     refusal = pytest.raises(ModelRejected, match="/models answered with status 404: no such path")

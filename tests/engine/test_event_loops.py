@@ -1,4 +1,4 @@
-"""Workbenches share one event loop, so that HTTP clients which exist once in a process work in all of them."""
+"""Workbenches share one event loop, so that HTTP clients which exist once in a process work in all workbenches."""
 
 import asyncio
 import subprocess
@@ -57,7 +57,7 @@ def output_of(program: str, folder: Path) -> list[str]:
 
 
 def test_one_graph_works_in_several_workbenches(tmp_path: Path) -> None:
-    """The graph works in two workbenches at the same time, and in a new one after they were closed."""
+    """The graph works in two workbenches at the same time, and in a new workbench after both were closed."""
     program = """
 graph = make_graph()
 one, other = open_workbench("one"), open_workbench("other")
@@ -73,7 +73,7 @@ print(ask(open_workbench("one"), graph), len(server.requests))
 
 
 def test_awaited_graph_fails_with_advice(tmp_path: Path) -> None:
-    """A graph whose client has connections of the kernel's loop fails, and the error says how to create its model."""
+    """A graph with a client with connections of the kernel's loop fails; the error says how to create the model."""
     program = """
 async def cells(graph, wb):
     print(await await_in_cell(graph))
@@ -106,7 +106,7 @@ asyncio.run(cells(graph, open_workbench("data")))
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt("now"), BaseException("odd")])
 def test_exit_in_a_graph_ends_its_run_only(workbench: OpenWorkbench, tmp_path: Path, error: BaseException) -> None:
-    """A node that calls `sys.exit` fails its run; the loop, and with it other workbenches, continue."""
+    """A node that calls `sys.exit` fails the run of the graph; the loop and other workbenches continue."""
 
     async def leave(_state: Any) -> dict[str, Any]:
         raise error
@@ -120,7 +120,7 @@ def test_exit_in_a_graph_ends_its_run_only(workbench: OpenWorkbench, tmp_path: P
 
 
 def test_closing_a_workbench_leaves_the_model_of_another(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """A model works in two workbenches at once; the turn of one continues while the other is closed."""
+    """A model works in two workbenches at once; a turn in one workbench continues while the other is closed."""
     is_streaming = threading.Event()
 
     def answer(request: Request) -> Answer:
@@ -146,7 +146,7 @@ def test_closing_a_workbench_leaves_the_model_of_another(workbench: OpenWorkbenc
 
 
 def test_closed_workbench_leaves_no_task(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The tasks of a closed workbench are cancelled, and those of another one continue."""
+    """The tasks of a closed workbench are cancelled, and the tasks of another workbench continue."""
 
     async def wait_in_child() -> None:
         await asyncio.create_task(asyncio.sleep(3600), name="child")

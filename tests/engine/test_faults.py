@@ -46,7 +46,7 @@ def outcomes_of(case: str, *args: object) -> list[dict[str, Any]]:
 
 @posix
 def test_full_disk_interrupts_a_run_without_loss(tmp_path: Path) -> None:
-    """The run is abandoned and says why, its rows are consistent, and it resumes without repetition."""
+    """The run is abandoned with a reason, has consistent rows, and resumes without repetition."""
     outcomes = outcomes_of("run_out", tmp_path / "root", TIMES)
     assert len(outcomes) == TIMES
     abandoned = [outcome for outcome in outcomes if outcome["status"] == "abandoned"]
@@ -92,7 +92,7 @@ async def limit_checkpoints(engine: Engine, pages: int) -> None:
 
 
 async def written(engine: Engine) -> None:
-    """Wait until the checkpoints of a run are written; this continues while its next node runs."""
+    """Wait until the checkpoints of a run are written, which continues while the next node runs."""
     before = -1
     while before != (now := engine.checkpoints.saver.conn.total_changes):
         before = now
@@ -121,7 +121,7 @@ async def fill_checkpoints(engine: Engine) -> None:
 
 @pytest.mark.parametrize("n_notes", [0, 2])
 async def test_full_checkpoint_file_interrupts_a_run_that_can_be_resumed(open_engine: OpenEngine, n_notes: int) -> None:
-    """A run that must wait fails with the name of the full file; with space it waits and repeats no model call."""
+    """A run that must wait fails with the name of the full file; with space the run waits and repeats no model call."""
     engine = await open_engine([*[call("note")] * n_notes, report(), "Done."], approvals={"create_artifact": "ask"})
     engine.register_tool(note)
     await fill_checkpoints(engine)
@@ -202,7 +202,7 @@ def test_wait_raises_the_store_error_of_the_run(tmp_path: Path) -> None:
 async def test_run_continues_without_its_checkpoints(open_engine: OpenEngine, tmp_path: Path) -> None:
     """Damaged checkpoints are an error that names the file.
 
-    After it is moved away, a waiting run continues from the store alone.
+    After the file is moved away, a waiting run continues from the store alone.
     """
     turns = [call("note"), call("note"), report(), "Done."]
     first = await open_engine(turns[:3], approvals={"create_artifact": "ask"})
@@ -245,7 +245,7 @@ async def test_clock_set_during_a_run_makes_no_negative_durations(
 ) -> None:
     """The clock is set during a tool call and while a person decides.
 
-    Durations are those that passed, and times follow `seq`.
+    Durations are the time that passed, and times follow `seq`.
     """
     clock = SetClock()
 

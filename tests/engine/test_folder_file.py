@@ -107,7 +107,7 @@ def test_tavily_key_does_not_go_to_a_search_server_of_the_file(project: Path, mo
 
 @pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "TAVILY_API_KEY"])
 def test_key_of_the_environment_never_goes_to_an_mcp_server_of_the_file(project: Path, variable: str) -> None:
-    """A server of the file that has an address cannot ask for the key; passed as an argument, it can."""
+    """A server in the file with an address cannot ask for the key; a server that is passed as an argument can."""
     server = {"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": f"Bearer ${{{variable}}}"}}
     (project / "servers.json").write_text(json.dumps({"far": server}))
     (project / SETTINGS_FILE).write_text('mcp = "servers.json"\n')
@@ -318,7 +318,7 @@ def test_permissions_are_in_the_home_folder_by_default(
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\x00", b'"half of the permission\n{'])
 def test_broken_permission_allows_nothing(project: Path, content: bytes) -> None:
-    """A permission that was written by half, or by somebody else, counts as one for other files."""
+    """A permission that was half written, or written by somebody else, counts as a permission for other files."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     permission_path(project / SETTINGS_FILE).parent.mkdir(parents=True)
     permission_path(project / SETTINGS_FILE).write_bytes(content)
@@ -346,7 +346,7 @@ def test_permission_that_cannot_be_stored_is_an_error_with_the_path(project: Pat
 
 
 def test_folder_without_a_file_has_nothing_to_allow(project: Path) -> None:
-    """The error names the folder, which may be the wrong one."""
+    """The error names the folder, which may be the wrong folder."""
     with pytest.raises(af.errors.UsageError, match=f"There is no {SETTINGS_FILE} in {project}"):
         af.trust_folder()
 

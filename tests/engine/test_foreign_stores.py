@@ -59,7 +59,7 @@ def test_foreign_store_is_read_and_continues_nothing_until_it_is_allowed(foreign
 
 
 def test_standing_decisions_of_a_foreign_store_do_not_count(foreign: tuple[Path, str]) -> None:
-    """A new run asks; its own decisions count, and after the permission the earlier ones as well."""
+    """A new run asks; decisions on the new run count, and after the permission the earlier decisions count as well."""
     folder, _ = foreign
     with open_store(folder, NOTE, "Done.", NOTE, "Done.") as wb:
         conversation = wb.runs_df(columns="all")["conversation_id"].iloc[0]
@@ -85,7 +85,7 @@ async def test_server_continues_no_run_of_a_foreign_store(foreign: tuple[Path, s
 
 @pytest.mark.parametrize("name", ["", "store.db", "skills"])
 def test_link_out_of_the_folder_is_refused(here: Path, name: str) -> None:
-    """Nothing is written through a link to another place, neither of the data folder nor in it."""
+    """Nothing is written through a link to another place, neither the data folder as a link nor a link inside."""
     target, project = here / "target", here / "project"
     target.mkdir()
     link = project / ".artifactflow" / name

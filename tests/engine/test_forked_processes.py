@@ -1,4 +1,4 @@
-"""A forked child cannot use its parent's store and workbench, and its end does not affect the parent's files."""
+"""A forked child cannot use the parent's store and workbench, and the child's end leaves the parent's files."""
 
 import os
 import subprocess
@@ -71,7 +71,7 @@ def test_forked_child_gets_an_error_with_advice(tmp_path: Path) -> None:
 
 
 def test_parent_continues_after_the_end_of_its_child(tmp_path: Path) -> None:
-    """The exit of a child closes no file and removes no folder of the parent."""
+    """The exit of a child closes no file and removes no folder of the parent process."""
     program = """
 played = make(record="runs.jsonl")
 played.ask("One?").wait()
@@ -98,7 +98,7 @@ print(in_child(lambda: ask("data")))
 
 
 def test_spawned_process_may_open_the_same_folder(tmp_path: Path) -> None:
-    """The advice of the error works: a spawned process opens the folder while its parent has it open."""
+    """The advice of the error works: a spawned process opens the folder while the parent has the folder open."""
     (tmp_path / "program.py").write_text(
         """
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Ctrl+C while a workbench is made leaves no thread of its store and no output, and its folder can be opened again."""
+"""Ctrl+C while a workbench is made leaves no thread and no output, and the data folder can be opened again."""
 
 import os
 import subprocess
@@ -53,7 +53,7 @@ print(len(errors))
 
 @pytest.mark.skipif(os.name == "nt", reason="The test sends SIGINT to itself; this system cannot.")
 def test_interrupted_opening_leaves_no_thread(tmp_path: Path) -> None:
-    """The opening is interrupted at 48 moments; no thread of its store is left and the folder can be opened again."""
+    """The opening is interrupted at 48 moments; no thread is left, and the data folder can be opened again."""
     command = [sys.executable, "-W", "always::RuntimeWarning", "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=240)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-3000:]

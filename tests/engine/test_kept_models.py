@@ -1,4 +1,4 @@
-"""A run keeps the model and the endpoint with which it started: no other process continues it with another model."""
+"""A run keeps the model and the endpoint of its start: no process continues the run with another model."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_model_of_a_single_agent_is_kept(open_here: Open, waiting: str) -> None:
         wb.run(waiting).approve()
 
 
-def test_question_is_repeated_with_its_model_or_a_chosen_one(open_here: Open) -> None:
+def test_question_is_repeated_with_its_model_or_a_chosen_model(open_here: Open) -> None:
     """Without the endpoint, repeating refuses unless a model is passed."""
     with open_here(hosted("Yes.")) as wb:
         run = wb.ask("Is it?").wait()

@@ -130,7 +130,7 @@ def wb(tmp_path: Path, workbench: OpenWorkbench) -> af.Workbench:
 
 
 def test_run_killed_between_decision_and_start_is_abandoned(wb: af.Workbench) -> None:
-    """Handle, frames, tree and saved output show it as abandoned, without a form, and say how to continue it."""
+    """Handle, frames, tree and saved output show the run as abandoned, without a form, and say how to continue."""
     run = wb.runs()[0]
     assert (run.status, list(run.pending), run.wait().status) == ("abandoned", [], "abandoned")
     assert list(wb.runs_df().status) == list(wb.messages_df().status) == ["abandoned"]
@@ -143,7 +143,7 @@ def test_run_killed_between_decision_and_start_is_abandoned(wb: af.Workbench) ->
     assert "1 abandoned" in wb._repr_html_()
 
 
-def test_second_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
+def test_second_decision_on_an_abandoned_run_is_refused_with_advice(wb: af.Workbench) -> None:
     """The error says that the request was decided and that run.resume() continues the run."""
     run = wb.runs()[0]
     request_id = run._client.read(lambda db: db.execute("SELECT request_id FROM approvals").fetchone()[0])
@@ -165,7 +165,7 @@ def test_resume_completes_the_run_that_was_killed(wb: af.Workbench, tmp_path: Pa
 
 
 def test_run_that_is_being_started_is_not_abandoned(wb: af.Workbench, tmp_path: Path) -> None:
-    """While a process holds the start lock of a decided run, others see it as waiting."""
+    """While a process holds the start lock of a decided run, other processes see the run as waiting."""
     run = wb.runs()[0]
     ownership = RunLocks(tmp_path / "data", "eng-other")
     with ownership.starting(f"start-{run.run_id}"):

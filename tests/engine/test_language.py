@@ -1,4 +1,4 @@
-"""The language of an engine is one of its views: its store has the same texts in every language."""
+"""The language of an engine concerns views: the store has the same texts in every language."""
 
 import re
 from pathlib import Path
@@ -74,6 +74,6 @@ def stored(folder: Path, language: Language, flow: str, turns: Any) -> list[str]
 
 @pytest.mark.parametrize(("flow", "turns"), [("research", RESEARCH), ("plan", PLANNED)])
 def test_store_is_the_same_in_every_language(tmp_path: Path, flow: str, turns: Any) -> None:
-    """Events, results, requests and reports are English in a Chinese interface; its views translate them."""
+    """Events, results, requests and reports are English in a Chinese interface; views translate these texts."""
     english = stored(tmp_path, "en", flow, turns)
     assert stored(tmp_path, "zh", flow, turns) == english

@@ -20,7 +20,7 @@ MANY = {"lead_agent": {"max_tool_rounds": 200}}
 
 
 async def test_cost_of_a_round_does_not_grow(tmp_path: Path) -> None:
-    """Neither its CPU time, in the best of several tries, nor its stored bytes grow with earlier rounds."""
+    """Neither CPU time, in the best of several tries, nor stored bytes of a round grow with earlier rounds."""
     ratios: list[float] = []
     while min(ratios, default=3) > 2 and len(ratios) < TRIES:
         run = await long_run(tmp_path / str(len(ratios)), ROUNDS)
@@ -63,7 +63,7 @@ def prompts_of(store: Path, run: af.Run) -> list[Any]:
 
 
 def test_every_prompt_of_a_long_run_can_be_read(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Each stored prompt equals the one that the model received; deleting the conversation deletes their texts."""
+    """Each stored prompt equals the prompt that the model received; deleting the conversation deletes the texts."""
     model = ScriptedModel(looking(150))
     wb = workbench(model=model, graph_config=MANY)
     wb.tool(look)
@@ -79,7 +79,7 @@ def test_every_prompt_of_a_long_run_can_be_read(workbench: OpenWorkbench, tmp_pa
 
 
 def test_sealed_long_run_contains_its_prompts(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """After an import elsewhere the prompts are the same; importing it twice is allowed."""
+    """After an import elsewhere the prompts are the same; importing the run twice is allowed."""
     model = ScriptedModel(looking(120))
     wb = workbench(model=model, graph_config=MANY)
     wb.tool(look)

@@ -27,7 +27,7 @@ def test_object_that_is_no_model_is_refused_with_its_missing_members() -> None:
 
 
 def test_chosen_model_applies_to_one_run(tmp_path: Path) -> None:
-    """The calls and rows of the run name it; the next run uses the configured model."""
+    """The calls and rows of the run name the chosen model; the next run uses the configured model."""
     with (
         ChatServer([Answer("One."), Answer("Two.")]) as server,
         af.Workbench(model="usual", base_url=server.base_url, data_dir=tmp_path / "data") as wb,
@@ -42,7 +42,7 @@ def test_chosen_model_applies_to_one_run(tmp_path: Path) -> None:
 
 
 def test_offline_model_of_earlier_runs_is_never_a_name_for_an_endpoint(tmp_path: Path) -> None:
-    """An endpoint gets no question for which the offline model is chosen, and its name is not among the choices."""
+    """An endpoint gets no question for the offline model, and the name `offline` is not among the choices."""
     where = {"data_dir": tmp_path / "data", "interactive": False}
     with af.Workbench(**where) as wb:
         wb.ask("What is a tuple?").wait(20)
@@ -54,7 +54,7 @@ def test_offline_model_of_earlier_runs_is_never_a_name_for_an_endpoint(tmp_path:
         assert server.requests == []
 
 
-def test_agent_with_its_own_model_ignores_the_chosen_one(tmp_path: Path) -> None:
+def test_agent_with_its_own_model_ignores_the_chosen_model(tmp_path: Path) -> None:
     """The chosen model replaces only the configured model."""
     answers = [Answer(delegate("search_agent", "Search.")), Answer("Found."), Answer("Done.")]
     with (
@@ -100,7 +100,7 @@ def test_unusable_model_name_is_an_error(tmp_path: Path) -> None:
 
 
 def test_run_continues_only_with_the_model_of_its_start(tmp_path: Path) -> None:
-    """A workbench without this model refuses the decision and the resume; nothing is stored or requested."""
+    """A workbench without the model refuses the decision and the resume; nothing is stored or requested."""
     options = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
     answers = [Answer(call("create_artifact", id="a", title="A", content="A.")), Answer("Done.")]
     with ChatServer(answers) as server:
@@ -125,7 +125,7 @@ def test_run_continues_only_with_the_model_of_its_start(tmp_path: Path) -> None:
 
 
 def test_run_with_a_cost_limit_continues_only_with_prices(tmp_path: Path) -> None:
-    """A workbench without the prices would never reach the limit, so it refuses to continue; it can cancel the run."""
+    """A workbench without prices would never reach the limit and refuses to continue; cancelling is possible."""
     options = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
     answers = [Answer(call("create_artifact", id="a", title="A", content="A."))]
     with ChatServer(answers) as server:

@@ -38,7 +38,7 @@ def nested(depth: int) -> Any:
 
 
 def test_deep_json_in_settings_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such JSON is refused in MCP servers, prices and budgets, as arguments, in the environment and in files."""
+    """Deep JSON is refused in MCP servers, prices and budgets, as arguments, in the environment and in files."""
     path = tmp_path / "mcp.json"
     path.write_text(f'{{"key": "sk-secret-123456", "a": {DEEP_JSON}}}')
     for mcp in (path, path.read_text()):
@@ -115,7 +115,7 @@ def test_edited_parameters_are_checked(workbench: OpenWorkbench) -> None:
 
 
 def test_stored_json_is_never_too_deep() -> None:
-    """Deeper parts, also of a value that contains itself, are replaced by a note."""
+    """Parts that are too deep, also of a value that contains itself, are replaced by a note."""
     own: list[Any] = []
     own.append(own)
     for value in (nested(DEPTH), nested(300), own, {"a": nested(MAX_DEPTH + 1)}):
@@ -131,7 +131,7 @@ def test_stored_json_is_never_too_deep() -> None:
 
 
 def test_numbers_beyond_64_bits_are_usage_errors(tmp_path: Path, workbench: OpenWorkbench) -> None:
-    """Budgets and limits of the graph configuration refuse them; a time-out may have any length."""
+    """Budgets and limits of the graph configuration refuse such numbers; a time-out may have any length."""
     wb = workbench(["Hi."])
     with pytest.raises(UsageError, match="tokens"):
         wb.ask("Hi?", budget={"tokens": BIG})
@@ -237,7 +237,7 @@ def descriptors(free: int) -> Iterator[None]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Limits of descriptors are those of POSIX.")
 def test_lack_of_file_descriptors_is_an_error(tmp_path: Path) -> None:
-    """Opening, asking, adding sources, sealing and opening a sealed run raise it, and work afterwards."""
+    """Opening, asking, adding sources, sealing and opening a sealed run raise the error, and work afterwards."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text("# Cats\n\nCats purr.")
 
@@ -308,7 +308,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_argument_gives_a_short_error_of_this_package(workbench: OpenWorkbench, name: str) -> None:
-    """Whatever a value does, and however long it is, the error is one of ours, and no longer than a page."""
+    """Whatever a value does, and however long the value is, the error is ours and no longer than a page."""
     value, wb = HOSTILE[name], workbench()
     calls = {
         "Budget": lambda: af.Budget(tokens=value),
@@ -347,7 +347,7 @@ def test_hostile_argument_gives_a_short_error_of_this_package(workbench: OpenWor
 
 
 def test_every_path_refuses_an_unknown_user(workbench: OpenWorkbench) -> None:
-    """A path that begins with `~` and a name that nobody has is an error of this package wherever one is passed."""
+    """A path that begins with `~` and an unknown user name is an error of this package, wherever a path is passed."""
     path, wb = "~nobody-here/x.yaml", workbench()
     calls = [
         wb.sources.add,

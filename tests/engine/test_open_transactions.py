@@ -19,7 +19,7 @@ PATIENCE_S = 2.0
 
 
 def is_free(folder: Path) -> bool:
-    """Whether both files can be written without a wait, and no connection reads an old state of them."""
+    """Return whether both files can be written without a wait, and no connection reads an old state."""
     try:
         for name in (STORE_FILE, CHECKPOINT_FILE):
             with closing(sqlite3.connect(folder / name, timeout=0, isolation_level=None)) as db:
@@ -33,7 +33,7 @@ def is_free(folder: Path) -> bool:
 
 
 async def becomes_free(folder: Path) -> bool:
-    """Whether both files become free soon: LangGraph still writes for a moment after a node has ended."""
+    """Return whether both files become free soon: LangGraph still writes for a moment after a node has ended."""
     for _ in range(int(PATIENCE_S / 0.01)):
         if is_free(folder):
             return True

@@ -17,7 +17,7 @@ ROLE = "You name the weakest sentence of a text. You have $max_tool_rounds round
 
 
 class Critic(af.extend.BaseAgent):
-    """Has a prompt, model calls and answers of its own."""
+    """An agent with its own prompt, model calls and answers."""
 
     def __init__(self, mood: str = "kind") -> None:
         super().__init__(af.AgentConfig("critic", "Judges texts.", required_tools=("web_search",)))
@@ -40,7 +40,7 @@ class Critic(af.extend.BaseAgent):
 
 
 def script(answer: str = "The second one. ") -> Any:
-    """The lead delegates, the critic answers, the lead repeats it."""
+    """The lead delegates, the critic answers, the lead repeats the answer."""
     return [delegate("critic", "Judge this."), answer, "Done."]
 
 
@@ -99,7 +99,7 @@ def test_registered_class_is_used_with_another_configuration(workbench: Any) -> 
 
 
 class NeedsMood(Critic):
-    """Cannot be made without an argument."""
+    """An agent that cannot be made without an argument."""
 
     def __init__(self, mood: str) -> None:
         super().__init__(mood)
@@ -120,7 +120,7 @@ def test_invalid_agent_is_refused_with_advice(workbench: Any, agent: Any, messag
 
 
 def test_run_with_an_own_agent_is_verified_and_sealed(workbench: Any, tmp_path: Path) -> None:
-    """Verification executes the class again with the recorded replies; for a sealed run it is passed as an argument."""
+    """Verification executes the class again with the recorded replies; a sealed run gets the class as an argument."""
     wb = workbench(script())
     wb.register_agent(Critic("stern"))
     run = wb.ask("What is weak?").wait(10)

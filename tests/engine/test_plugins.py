@@ -1,4 +1,4 @@
-"""Plugins of users: where they come from, whose the rows of their tables are, and what is refused."""
+"""Plugins of users: the origin of plugins, the owners of rows in their tables, and refused plugins."""
 
 import json
 import sqlite3
@@ -61,7 +61,7 @@ def count(wb: af.Workbench) -> dict[str, int]:
 
 
 def test_accessor_is_an_attribute_of_the_workbench(workbench: OpenWorkbench) -> None:
-    """It gets the workbench, and has the name of the plugin."""
+    """The accessor gets the workbench, and has the name of the plugin."""
     plugin = notes_plugin(accessor=lambda wb: [wb, "notes"])
     wb = workbench(["Done."], plugins=[plugin])
     assert wb.notes == [wb, "notes"]
@@ -112,7 +112,7 @@ def test_export_gets_the_texts_that_cite(workbench: OpenWorkbench, own_plugins: 
 
 
 def test_rows_are_deleted_with_their_owner(workbench: OpenWorkbench) -> None:
-    """Those of a run and of a conversation go with the conversation; those of the store stay."""
+    """Rows of a run and of a conversation are deleted with the conversation; rows of the store stay."""
     wb = workbench([note("Tides end in May."), "Done."], plugins=[notes_plugin()])
     run = wb.ask("When?").wait()
     assert count(wb) == {"notes": 1, "topics": 1, "words": 1}
@@ -123,7 +123,7 @@ def test_rows_are_deleted_with_their_owner(workbench: OpenWorkbench) -> None:
 
 
 def test_fork_has_the_rows_of_the_copied_calls(workbench: OpenWorkbench) -> None:
-    """The call before the step is copied with its row, under the id of its copy; the later call is made again."""
+    """The call before the step is copied with its row, under a new id; the later call is made again."""
     turns = [note("One."), note("Two."), "Done.", note("Three."), "Done again."]
     wb = workbench(turns, plugins=[notes_plugin()])
     run = wb.ask("When?").wait()
@@ -142,7 +142,7 @@ def test_sealed_run_is_imported_into_a_store_with_the_plugin(workbench: OpenWork
 
 
 def test_other_version_of_a_table_is_refused(workbench: OpenWorkbench, own_plugins: Callable[[], None]) -> None:
-    """The store keeps its rows: nothing is converted."""
+    """The store keeps the rows: nothing is converted."""
     workbench(plugins=[notes_plugin()]).close()
     own_plugins()  # as in a new process
     changed = Table("notes", "tool_call_id TEXT NOT NULL, more TEXT", key="tool_call_id", version=2)

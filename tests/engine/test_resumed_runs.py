@@ -29,7 +29,7 @@ async def resumed(engine: Engine, thread_id: str, request_id: str) -> list[Strea
 async def test_each_resume_streams_only_new_events(open_engine: OpenEngine) -> None:
     """A run may wait again after a resume.
 
-    Each stream has its own events, none is repeated, and the last stream has the end.
+    Each stream has its own events, no event is repeated, and the last stream has the end.
     """
     engine = await open_engine([call("act", number="1"), call("act", number="2"), call("act", number="3"), "Done."])
     engine.register_tool(act)
@@ -48,7 +48,7 @@ async def test_each_resume_streams_only_new_events(open_engine: OpenEngine) -> N
     assert len(engine.model.requests) == 4  # type: ignore[attr-defined]
 
 
-async def test_events_of_a_turn_are_its_own(open_engine: OpenEngine) -> None:
+async def test_turn_publishes_no_event_of_an_earlier_turn(open_engine: OpenEngine) -> None:
     """No event of an earlier turn is published again, live or stored."""
     engine = await open_engine([call("act", number="1"), "One.", call("act", number="2"), "Two."], approvals="approve")
     engine.register_tool(act)

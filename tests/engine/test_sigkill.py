@@ -1,4 +1,4 @@
-"""A process is killed at any moment; another one completes its run."""
+"""A process is killed at any moment; another process completes the run."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""More runs than can be open at once wait in the start queue, in which they are stored and hold no file."""
+"""More runs than can be open at once wait in the start queue; runs in the queue are stored and hold no file."""
 
 import asyncio
 import signal
@@ -67,10 +67,10 @@ def test_waiting_runs_of_a_killed_process_can_be_resumed(workbench: OpenWorkbenc
         assert run.resume().wait().response == "Hello again."
 
 
-async def test_run_that_continues_does_not_wait_for_new_ones(
+async def test_run_that_continues_does_not_wait_for_new_runs(
     open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one place, a decided run completes while a new run has the place and another one waits for it."""
+    """With one place, a decided run completes while a new run has the place and another new run waits."""
     monkeypatch.setattr("artifactflow_nb.engine.engine.max_running_runs", lambda: 1)
     is_free, is_busy, n_busy = asyncio.Event(), asyncio.Event(), 0
 
@@ -99,7 +99,7 @@ async def test_run_that_continues_does_not_wait_for_new_ones(
 
 
 def test_runs_of_an_engine_share_a_lock_and_are_released_one_by_one(tmp_path: Path) -> None:
-    """One file is locked for all runs; a run that is released unfinished is abandoned, the others go on."""
+    """One file is locked for all runs; a run that is released unfinished is abandoned, and other runs continue."""
     locks = RunLocks(tmp_path, "eng-1")
     locks.open()
     owners = [locks.acquire() for _ in range(1000)]

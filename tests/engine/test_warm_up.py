@@ -1,4 +1,4 @@
-"""Libraries that the first run needs are imported in the background, and never in the way of a fork or an exit."""
+"""Libraries that the first run needs are imported in the background, and never delay a fork or an exit."""
 
 import os
 import subprocess

@@ -72,7 +72,7 @@ async def test_review_gets_the_decision(open_engine: OpenEngine, mode: Any, deci
     assert result in tool_messages(model)[0]
 
 
-async def test_review_of_an_agent_without_a_name_is_that_of_its_model(open_engine: OpenEngine) -> None:
+async def test_review_names_the_agent_that_wrote_the_call(open_engine: OpenEngine) -> None:
     """The request has the name of the agent that wrote the call, not the name of the middleware's node."""
     middleware = HumanInTheLoopMiddleware(interrupt_on={"send": True})
     model = ScriptedChat(script=[ai_message("", *SENDING[:1]), ai_message("Done.")])

@@ -251,7 +251,7 @@ def test_invalid_evaluation_is_reported_to_the_composer(workbench: OpenWorkbench
     assert "Name at least one block that has a text." in nothing
 
 
-def test_project_dimensions_override_packaged_ones(workbench: OpenWorkbench, tmp_path: Path) -> None:
+def test_project_dimensions_override_packaged_dimensions(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The files of a folder add dimensions and replace packaged dimensions; graders get the prompts of the files."""
     (tmp_path / "a.md").write_text("---\nname: clarity\ndescription: Ours.\n---\nCount the words.\n")
     (tmp_path / "b.md").write_text("---\nname: tone\ndescription: T.\n---\nHear it.\n")

@@ -68,7 +68,7 @@ def test_blocks_are_written_in_dependency_order(workbench: OpenWorkbench) -> Non
 
 
 @pytest.mark.usefixtures("figures")
-def test_agents_without_a_language_model_are_listed_without_one(workbench: OpenWorkbench) -> None:
+def test_agents_without_a_language_model_are_listed_without_a_model(workbench: OpenWorkbench) -> None:
     """The generator computes its calls, so no list names a model for it."""
     wb, project = project_of(workbench, Writer(), A=[])
     run = project.generate().wait()

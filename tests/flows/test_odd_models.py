@@ -47,7 +47,7 @@ async def test_answer_next_to_an_ignored_call_is_unchanged(open_engine: OpenEngi
     assert ["create_artifact" in notice for notice in end.data["notices"]] == [True]
 
 
-async def test_run_with_only_calls_fails_and_lists_them(open_engine: OpenEngine) -> None:
+async def test_run_with_only_calls_fails_and_lists_the_calls(open_engine: OpenEngine) -> None:
     engine = await open_engine([call("read_artifact", id="none")] * 6, approvals="approve")
     result = await engine.controller.execute("Write.")
     assert result.status == "failed"

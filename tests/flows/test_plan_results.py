@@ -146,7 +146,7 @@ async def test_long_results_leave_room_for_the_step(open_engine: OpenEngine) -> 
     assert "found" not in last
 
 
-async def test_long_result_gets_the_room_of_short_ones(open_engine: OpenEngine) -> None:
+async def test_long_result_gets_the_room_of_short_results(open_engine: OpenEngine) -> None:
     """A single long result is cut only at its own limit, for any number of steps."""
     script = by_agent(
         agent=[plan(*(f"Step {n}" for n in range(8))), ENDED],

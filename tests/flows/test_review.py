@@ -188,7 +188,7 @@ async def test_review_survives_the_death_of_its_process(open_engine: OpenEngine,
     assert ['"to":"Bob"' in request.messages[-1].content for request in requests if is_review(request)] == [True]
 
 
-def test_reviewer_may_have_a_model_of_its_own(tmp_path: Path) -> None:
+def test_reviewer_may_have_a_separate_model(tmp_path: Path) -> None:
     """Only reviews use the model; its cost counts for the run; an object that is not a model is rejected."""
     model = ScriptedModel(lambda _request: verdict("approve"))
     with open_workbench(tmp_path, script(), approvals=af.Reviewer(model=model)) as wb:

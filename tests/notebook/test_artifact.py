@@ -77,7 +77,7 @@ def test_unknown_version_lists_known_versions(handle: ArtifactHandle, number: An
 
 
 def test_edits_belong_to_their_branch(workbench: Any) -> None:
-    """An edit on one branch is not on another; versions of both can be compared and restored by number."""
+    """An edit on one branch is not on another branch; versions of both can be compared and restored by number."""
     wb = workbench([report(FIRST), "Done.", "Left.", "Right."], approvals="approve")
     first = wb.ask("Write.").wait(10)
     left = wb.ask("Left?", conversation_id=first.conversation_id).wait(10)
@@ -166,7 +166,7 @@ def test_hostile_texts_are_displayed_as_text(workbench: Any) -> None:
 
 
 def test_artifacts_of_a_run_are_displayed_as_a_table(handle: ArtifactHandle, workbench: Any) -> None:
-    """Artifacts are accessed by id; the error for an unknown id lists the known ones."""
+    """Artifacts are accessed by id; the error for an unknown id lists the known ids."""
     wb = workbench([report("a", "a") + report("b", "b"), "Done."], approvals="approve", interactive=False)
     artifacts = wb.ask("Write.").wait(10).artifacts
     assert list(artifacts) == ["a", "b"]

@@ -28,7 +28,7 @@ def decide(run):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_awaiting_cell_continues_at_the_end_of_the_run(tmp_path: Path) -> None:
-    """The cell continues within three seconds, even if the decision was made while it waited."""
+    """The cell continues within three seconds, even if the decision was made while the cell waited."""
     _, decided, alone, stopped = run(
         tmp_path,
         MAKE,

@@ -18,7 +18,7 @@ def last_prompt(wb: af.Workbench) -> list[str]:
     return [message.content for message in wb._thread.engine.model.requests[-1].messages[1:]]
 
 
-def test_regenerated_answer_does_not_know_the_first_one(workbench: Any) -> None:
+def test_regenerated_answer_does_not_know_the_first_answer(workbench: Any) -> None:
     """The new message is a sibling with its own run; the model sees the earlier messages, but not the other answer."""
     wb = workbench(["1.", "2.", "II."])
     first = wb.ask("One?").wait(10)
@@ -31,7 +31,7 @@ def test_regenerated_answer_does_not_know_the_first_one(workbench: Any) -> None:
 
 
 def test_edited_question_is_a_sibling(workbench: Any) -> None:
-    """The next question continues it, and the first message is unchanged."""
+    """The next question continues the sibling, and the first message is unchanged."""
     wb = workbench(["1.", "I.", "2."])
     first = wb.ask("One?").wait(10)
     edited = wb.conversation(first).edit("Uno?").wait(10)
@@ -41,7 +41,7 @@ def test_edited_question_is_a_sibling(workbench: Any) -> None:
     assert (first.response, edited.response) == ("1.", "I.")
 
 
-def test_message_is_identified_by_itself_its_run_or_an_id(workbench: Any) -> None:
+def test_message_run_or_id_identifies_a_message(workbench: Any) -> None:
     """An unknown id is an error, and nothing is stored."""
     wb = workbench(["1.", "2.", "3."])
     first = wb.ask("One?").wait(10)
@@ -69,7 +69,7 @@ def test_failed_question_can_be_regenerated(workbench: Any) -> None:
 
 
 def test_artifacts_belong_to_their_branch(workbench: Any) -> None:
-    """A report that one branch changed is unchanged on another, also for the agents there."""
+    """A report that one branch changed is unchanged on another branch, also for the agents of that branch."""
     change = call("rewrite_artifact", id="research_report", content="Left.")
     read = call("read_artifact", id="research_report")
     wb = workbench([report("Base."), "Written.", change, "Changed.", read, "Read."], approvals="approve")
@@ -94,7 +94,7 @@ def test_activated_branch_is_continued(workbench: Any) -> None:
     assert last_prompt(wb) == ["One?", "1.", "Two?", "2.", "Three?"]
 
 
-def test_conversation_is_identified_by_itself_a_run_a_message_or_its_id(workbench: Any) -> None:
+def test_conversation_run_message_or_id_identifies_a_conversation(workbench: Any) -> None:
     """A value of another type is an error."""
     wb = workbench(["1.", "2.", "3.", "4.", "5."])
     run = wb.ask("One?").wait(10)
@@ -136,7 +136,7 @@ def test_search_finds_titles_and_messages(workbench: Any) -> None:
 
 
 def test_conversation_is_renamed(workbench: Any) -> None:
-    """The conversation is identified by one of its runs or by its id."""
+    """The conversation is identified by a run or by an id."""
     wb = workbench(["1."])
     run = wb.ask("One?").wait(10)
     wb.conversation(run).rename("First")

@@ -53,7 +53,7 @@ def marks(html: str) -> dict[str, str]:
 
 
 def test_citation_says_that_a_source_was_not_read(notes: Path, tmp_path: Path) -> None:
-    """A read source shows its passage, a found source its snippet, an invented address neither."""
+    """A read source shows the passage, a found source the snippet, and an invented address neither."""
     run = ask(notes, *READING, WRITING, REPORT)
     saved = saved_run(run._client)["text/html"]
     exported = run.artifacts["note"].to_html(tmp_path).read_text()
@@ -82,7 +82,7 @@ def test_citation_value_says_whether_its_source_was_read(notes: Path) -> None:
         assert UNREAD not in citation(1)._repr_html_()
 
 
-def test_later_question_cites_what_an_earlier_one_has_read(notes: Path) -> None:
+def test_later_question_cites_sources_that_an_earlier_question_read(notes: Path) -> None:
     """Runs of one branch share the sources that they have read."""
     run = ask(notes, *READING, "Fine.", REPORT, n_questions=2)
     assert "[1] Otter" in marks(saved_run(run._client)["text/html"])
@@ -118,7 +118,7 @@ def test_manual_edit_keeps_the_citations_of_its_run(notes: Path) -> None:
     ],
 )
 def test_forms_of_one_address(read: str, cited: str) -> None:
-    """Scheme, fragment and slash of a web address do not matter, and a file has been read if a section was."""
+    """Scheme, fragment and slash of a web address do not matter, and a read section makes its file a read file."""
     evidence = Evidence({read: "text"}, is_complete=True)
     assert not evidence.is_unread(cited)
     assert evidence.text(cited) == "text"
@@ -127,7 +127,7 @@ def test_forms_of_one_address(read: str, cited: str) -> None:
 
 
 def test_address_in_a_text_leads_to_its_section(notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a passage the link has the heading of the section in Markdown, and the line in another text."""
+    """Without a passage the link has the heading of the section in Markdown, and the line in other texts."""
     monkeypatch.chdir(tmp_path)
     (notes / "long.md").write_text("# First\n\nOne.\n\n## Second part\n\nTwo.\n")
     (notes / "plain.txt").write_text("Title\n\n" + "The first paragraph. " * 5)

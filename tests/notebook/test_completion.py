@@ -40,7 +40,7 @@ def completions(shell: Any, text: str) -> list[str]:
 
 
 def test_verbs_come_first(shell: Any) -> None:
-    """Verbs precede the other public attributes, which follow in alphabetical order; private ones come on request."""
+    """Verbs precede other public attributes in alphabetical order; private attributes come on request."""
     found = completions(shell, "wb.")
     assert tuple(found[: len(VERBS)]) == VERBS
     assert found[len(VERBS) :] == sorted(found[len(VERBS) :])

@@ -47,7 +47,7 @@ class EmbeddingServer(WebServer):
 
     Args:
         vector: The vector of a text at its position in the request.
-        answer: Replaces the answer to a request of this number, from 0; None for the usual one.
+        answer: Replaces the answer to a request of this number, from 0; None for the usual answer.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ def test_vectors_that_do_not_help_are_not_used(open_on: Any) -> None:
 def test_vectors_are_stored_as_16_bit_floats_and_leave_with_their_passage(
     open_on: Any, notes: Path, tmp_path: Path
 ) -> None:
-    """A changed file loses its vectors and gets new ones with the next call; the others are not embedded again."""
+    """A changed file loses its vectors and gets new vectors with the next call; other files are not embedded again."""
     with EmbeddingServer() as server:
         wb = open_on(server)
         wb.sources.embed()
@@ -174,7 +174,7 @@ def test_batch_limit_of_ten_makes_requests_smaller(open_on: Any) -> None:
 
 
 def test_interrupted_embedding_continues_where_it_ended(open_on: Any, notes: Path) -> None:
-    """A failure in the second batch leaves the first; the error says how far it came and what to do."""
+    """A failure in the second batch leaves the first; the error gives the progress and says what to do."""
     for n in range(N_NOTES, 100):
         (notes / f"note{n}.md").write_text(f"# Note {n}\n\nNumber {n}.\n", encoding="utf-8")
     broken = as_json({"error": {"message": "Incorrect API key provided: sk-secret-key"}}, 401)
@@ -191,7 +191,7 @@ def test_interrupted_embedding_continues_where_it_ended(open_on: Any, notes: Pat
 
 
 def test_wrong_dimension_is_an_error_that_stores_nothing(open_on: Any) -> None:
-    """A vector of another length than the stored ones comes from another model."""
+    """A vector of another length than the stored vectors comes from another model."""
     with EmbeddingServer(lambda text, _n: [1.0] * (3 if "Note 9." in text else 4)) as server:
         wb = open_on(server)
         with pytest.raises(
@@ -259,7 +259,7 @@ async def test_malformed_vectors_are_an_error(answer: object, message: str) -> N
 
 
 async def test_429_is_waited_for_and_then_an_error() -> None:
-    """The endpoint's own delay counts; after three retries the error says that it is asked too often."""
+    """The endpoint's own delay counts; after three retries the error says that requests come too often."""
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Paths are those of the working directory in which they were passed, whatever `os.chdir` does afterwards."""
+"""Paths belong to the working directory at the time of the call, whatever `os.chdir` does afterwards."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ from artifactflow_nb.tools.mcp.servers import McpServerPool
 
 @pytest.fixture
 def move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path]:
-    """Start in the folder `first`; the function changes to an empty folder `second` and returns it."""
+    """Start in the folder `first`; the function changes to an empty folder `second` and returns the folder."""
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
@@ -33,7 +33,7 @@ def move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path]:
 
 
 def test_workbench_keeps_its_store_prompts_and_cassette(move: Callable[[], Path]) -> None:
-    """Frames, answers, sources, prompt files, the cassette, seals and exports are those of the first folder."""
+    """Frames, answers, sources, prompt files, the cassette, seals and exports belong to the first folder."""
     first = Path.cwd()
     Path("sources").mkdir()
     Path("sources/herons.md").write_text("# Herons\n\nHerons wait for fish at the shore.\n", encoding="utf-8")
@@ -69,7 +69,7 @@ def rows_of(value: Any, *names: str) -> list[str]:
 
 
 def test_outputs_show_paths_as_seen_from_the_working_directory(move: Callable[[], Path]) -> None:
-    """A notebook saves the same outputs whatever folder it is in; a path far away is shown whole."""
+    """A notebook saves the same outputs in whatever folder; a path far away is shown whole."""
     with af.Workbench(model=af.ScriptedModel(["Yes."]), interactive=False, record="runs.jsonl") as wb:
         sealed = wb.ask("Is it?").wait().seal("run.afrun")
         assert repr(wb) == "Workbench(model='scripted (scripted)', data_dir='.artifactflow')"

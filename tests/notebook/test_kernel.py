@@ -37,7 +37,7 @@ def plain(outputs: list[Any]) -> list[str]:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_unattended_outputs_are_saved_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under a policy each output is final, the same in each execution, and without a widget."""
+    """Under a policy each output is final, equal in each execution, and without a widget."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     make = MAKE.format(turns=repr(REPORT) + ', "It is found."')
     _, question, waited, display, response, report = run(

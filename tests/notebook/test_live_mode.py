@@ -56,7 +56,7 @@ def test_front_end_is_known_by_its_names(
 
 
 def test_replaced_output_has_the_metadata_of_the_front_end(tmp_path: Path) -> None:
-    """Colab names the manager of widgets beside the first output; the output that replaces it needs the same."""
+    """Colab names the manager of widgets beside the first output; a replacing output needs the same name."""
     output = execute(tmp_path, REPLACED)
     assert output.data["text/plain"] == "after"
     assert output.metadata == MANAGER

@@ -105,7 +105,7 @@ def test_cell_overwrites_no_name_of_the_person(shell: InteractiveShell, tmp_path
 
 
 def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
-    """The conversation is named by its id or a variable, or `continue` for the newest; by default a new one starts."""
+    """The conversation is an id, a variable, or `continue` for the newest; by default a new conversation starts."""
     shell.user_ns["wb"] = af.Workbench(model=ScriptedModel(["1.", "2.", "3.", "4."]), data_dir=tmp_path / "data")
     assert "no conversation to continue yet" in cell_error(shell, capsys, "%%ask --conversation continue\nGo on.")
     run_cell(shell, "%%ask one\nOne?")
@@ -158,7 +158,7 @@ def test_invalid_line_is_an_error_of_one_sentence(
 
 
 def test_newest_workbench_is_used(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
-    """If there is none, `%af` is an error and `%%ask` creates one."""
+    """Without a workbench, `%af` is an error and `%%ask` creates a workbench."""
     assert "There is no workbench yet" in cell_error(shell, capsys, "%af runs")
     shell.user_ns["wb"] = "my own"
     run_cell(shell, "%%ask\nWhat is a pass statement?")
@@ -178,7 +178,7 @@ def test_newest_workbench_is_used(shell: InteractiveShell, tmp_path: Path, capsy
 def test_newest_of_several_workbenches_is_used_and_named(
     shell: InteractiveShell, wb: af.Workbench, tmp_path: Path, capsys: Any
 ) -> None:
-    """The cell prints that it uses the newest one; `--wb` names another in both magics; closed ones do not count."""
+    """The cell prints which workbench is used; `--wb` names another in both magics; closed workbenches do not count."""
     shell.user_ns["other"] = other = af.Workbench(model=ScriptedModel(["Here."]), data_dir=tmp_path / "other")
     shell.user_ns["again"] = other
     run_cell(shell, "%%ask\nWho?")
@@ -203,7 +203,7 @@ def test_newest_of_several_workbenches_is_used_and_named(
 
 
 def test_created_workbench_is_bound_to_wb(shell: InteractiveShell, capsys: Any) -> None:
-    """The cell prints that it was created, and its data folder."""
+    """The cell prints that a workbench was created, and the data folder."""
     run_cell(shell, "%%ask\nWhat is a pass statement?")
     assert isinstance(shell.user_ns["wb"], af.Workbench)
     assert "wb = Workbench(model='offline-extractive (offline)', data_dir=" in capsys.readouterr().out
@@ -211,7 +211,7 @@ def test_created_workbench_is_bound_to_wb(shell: InteractiveShell, capsys: Any) 
 
 
 def test_requests_are_listed_and_decided(shell: InteractiveShell, wb: af.Workbench, capsys: Any) -> None:
-    """A request is identified by its id, which is not needed if it is the only one."""
+    """A request is identified by its id, which is not needed for a single request."""
     first = wb.ask("Write.").wait(10)
     (request,) = run_cell(shell, "%af pending")
     assert request.run_id == first.run_id
@@ -231,7 +231,7 @@ def test_deny_sends_a_reason(shell: InteractiveShell, wb: af.Workbench, capsys: 
 
 
 def test_several_open_requests_need_an_id(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
-    """The error lists their ids."""
+    """The error lists the ids of the requests."""
     shell.user_ns["wb"] = wb = af.Workbench(
         model=ScriptedModel([report("a", "a") + report("b", "b")]),
         data_dir=tmp_path / "data",
@@ -245,7 +245,7 @@ def test_several_open_requests_need_an_id(shell: InteractiveShell, tmp_path: Pat
 
 
 def test_metrics_and_cancel_select_a_run(shell: InteractiveShell, wb: af.Workbench, capsys: Any) -> None:
-    """A run is selected by id or variable; by default it is the newest run, or the only unfinished one."""
+    """A run is selected by id or variable; the default is the newest run, or the only unfinished run."""
     run = wb.ask("Write.").wait(10)
     shell.user_ns["mine"] = run
     for named in ("", run.run_id, "mine"):
@@ -282,7 +282,7 @@ def test_panel_commands_call_the_workbench(shell: InteractiveShell, tmp_path: Pa
 
 
 def test_repro_reports_recorded_runs(shell: InteractiveShell, wb: af.Workbench, tmp_path: Path, capsys: Any) -> None:
-    """`%af repro` reports the runs of the workbench, `%af repro all` those of the store."""
+    """`%af repro` reports the runs of the workbench, `%af repro all` the runs of the store."""
     run = wb.ask("Write.").wait(10)
     assert [(entry.run_id, entry.state) for entry in run_cell(shell, "%af repro").runs] == [(run.run_id, "live")]
     shell.user_ns["later"] = af.Workbench(model=ScriptedModel([]), data_dir=wb.data_dir)

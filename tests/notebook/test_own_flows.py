@@ -39,7 +39,7 @@ def translated(wb: af.Workbench) -> af.Run:
 
 
 def test_own_flow_can_be_asked_and_configured(workbench: Any) -> None:
-    """Its agents have nodes in the graph configuration, and its runs have its depths."""
+    """Agents of the flow have nodes in the graph configuration, and runs have the depths of the flow."""
     wb = workbench((*TURNS, *TURNS), flows=[TRANSLATE], graph_config={"translator": {"temperature": 0.1}})
     assert wb.flows == ("research", "plan", "compose", "translate")
     assert wb.tool_calls_df(translated(wb))["success"].tolist() == [True]
@@ -80,7 +80,7 @@ def test_run_of_an_own_flow_is_verified_sealed_and_replayed(workbench: Any, tmp_
 
 
 def test_tool_of_an_agent_is_for_this_agent_alone(workbench: Any) -> None:
-    """A tool of the flow is for its agents that name it, and not for all of them."""
+    """A tool of the flow is for agents of the flow that name the tool, and not for all agents."""
     proofreader = FlowAgent(replace(TRANSLATOR, name="proofreader", required_tools=("look_up_term",)))
     with pytest.raises(UsageError, match="the translate flow gives this tool to translator alone"):
         workbench(flows=[replace(TRANSLATE, agents=(*TRANSLATE.agents, proofreader))])

@@ -22,7 +22,7 @@ def wb(workbench: Any) -> af.Workbench:
 
 @pytest.fixture
 def paper(wb: af.Workbench) -> Project:
-    """A method, an analysis that depends on it, and a summary of both."""
+    """A method, an analysis that depends on the method, and a summary of both."""
     project = wb.projects.start("Sheep", template="paper")
     project.add("Method", "By counting.", phase="method")
     project.add("Analysis", "Seven.", depends_on=["Method"], need_review=True)
@@ -34,7 +34,7 @@ def paper(wb: af.Workbench) -> Project:
 
 
 def test_project_is_created_once_and_opened_by_name(wb: af.Workbench, paper: Project) -> None:
-    """Another workbench on the same store opens it; a template does not change an existing project."""
+    """Another workbench on the same store opens the project; a template does not change an existing project."""
     assert wb.projects.start(" Sheep ", template="default").phases == paper.phases
     with af.Workbench(model=ScriptedModel([]), data_dir=wb.data_dir) as other:
         assert [project.name for project in other.projects] == ["Sheep"]
@@ -152,7 +152,7 @@ def test_block_is_deleted_and_restored(paper: Project) -> None:
 
 
 def test_phase_change_lists_unfinished_blocks(paper: Project) -> None:
-    """The status of these blocks does not change; after the last phase there is no other."""
+    """The status of unfinished blocks does not change; after the last phase there is no other phase."""
     paper["Method"].write("By weighing.").approve()
     step = paper.advance_to_phase("writing", reason="Time is up.")
     assert (step.before, step.after, paper.phase) == ("question", "writing", "writing")
@@ -190,7 +190,7 @@ def test_profile_is_a_version(wb: af.Workbench, paper: Project) -> None:
 
 
 def test_blocks_belong_to_their_branch(wb: af.Workbench, paper: Project) -> None:
-    """A text on one branch is not on another, and is there again when the branch is active."""
+    """A text on one branch is not on another branch, and appears again when its branch is active."""
     first = wb.ask("One?", conversation_id=paper.conversation_id).wait()
     paper["Method"].write("After one.")
     paper["Summary"].delete()
@@ -265,7 +265,7 @@ def test_hostile_names_and_texts_are_displayed_as_text(tmp_path: Path, begin: in
 
 @pytest.mark.parametrize("label", ["research", "Research", "RESEARCH", "消费者调研"])
 def test_phase_is_found_by_name_and_display_name(workbench: Any, label: str) -> None:
-    """This holds in cells, for new and moved blocks, for the first blocks of a template, and in tools of agents."""
+    """Both names work in cells, for new and moved blocks, for first blocks of a template, and in tools of agents."""
     wb = workbench([call("advance_to_phase", target_phase=label), "Done."])
     project = wb.projects.start("Sheep")
     assert project.add("Readers", phase=label).phase == "research"

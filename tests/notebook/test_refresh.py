@@ -1,4 +1,4 @@
-"""Refreshing a run: which sources changed, which statements rest on them, and the new version of the report."""
+"""Refreshing a run: changed sources, the statements that rest on the sources, and the new report."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +53,7 @@ def wb(notes: Path, tmp_path: Path, model: af.ScriptedModel) -> Iterator[af.Work
 def test_changed_file_leads_to_a_new_version_of_the_report(
     wb: af.Workbench, notes: Path, model: af.ScriptedModel
 ) -> None:
-    """The statements that cite the file are listed, and the follow-up run on the same branch rewrites the report."""
+    """The statements that cite the file are listed, and a follow-up run on the same branch rewrites the report."""
     run = wb.ask("When do backups run?").wait()
     (notes / "backups.md").write_text("# Backups\n\nBackups run every night at four.\n", encoding="utf-8")
     refreshed = wb.sources.refresh(run)
@@ -85,7 +85,7 @@ def test_unchanged_sources_cause_no_model_call(wb: af.Workbench, notes: Path, mo
 
 
 def test_removed_file_is_a_change_with_its_statements(wb: af.Workbench, notes: Path) -> None:
-    """A deleted file is a change of the kind `removed`, with the statements that cite it."""
+    """A deleted file is a change of the kind `removed`, with the statements that cite the file."""
     run = wb.ask("When do backups run?").wait()
     (notes / "keys.md").unlink()
     refreshed = wb.sources.refresh(run)
@@ -105,7 +105,7 @@ def test_missing_folder_is_no_change(wb: af.Workbench, notes: Path) -> None:
 
 
 def test_run_without_sources_has_nothing_to_compare(tmp_path: Path) -> None:
-    """An unfinished run is refused, one that read nothing is not asked again."""
+    """An unfinished run is refused; a run that read nothing is not asked again."""
     model = af.ScriptedModel([af.ToolCall("create_artifact", {"id": "a", "title": "A", "content": "A"}), "Done."])
     with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False, approvals="ask") as wb:
         run = wb.ask("Write.").wait()
@@ -128,7 +128,7 @@ def test_source_outside_of_the_index_is_not_reported_as_changed(
 
 
 def test_pages_are_fetched_again(tmp_path: Path) -> None:
-    """A page with another text has changed, one with status 404 is removed, one behind an error is not checked."""
+    """A page with another text has changed, a page with status 404 is removed, and a failing page is not checked."""
     replies = dict.fromkeys(("/same", "/new", "/gone", "/broken"), Reply(b"The price is 5."))
     with WebServer({path: lambda request: replies[request.path] for path in replies}) as server:
         urls = [server.url(path) for path in replies]
@@ -177,7 +177,7 @@ def test_refresh_is_recorded_and_replayed(wb: af.Workbench, notes: Path, tmp_pat
 
 
 def test_follow_up_has_a_budget_and_asks_for_approvals(notes: Path, tmp_path: Path) -> None:
-    """The follow-up is a run like others: its budget is that of `refresh`, and its calls wait for the person."""
+    """The follow-up is an ordinary run: it has the budget passed to `refresh`, and calls wait for the person."""
     turns = [READ, WRITE, "It is written.", af.ToolCall("note", {"text": "x"}), "Noted."]
     with af.Workbench(
         model=af.ScriptedModel(turns), data_dir=tmp_path / "data", interactive=False, graph_config=CONFIG
@@ -228,7 +228,7 @@ def test_statements_are_the_sentences_before_marks(text: str, statements: dict[s
 
 
 def test_excerpt_is_compared_by_its_pieces() -> None:
-    """A change in a part that was left out is none; a change in a piece is one."""
+    """A change in a part that was left out does not count; a change in a piece counts."""
     parts = [f"Paragraph {n} about whales." + " word" * 150 for n in range(10)]
     text = "\n\n".join(parts)
     short = excerpt(text, "paragraph 4", 2_000)

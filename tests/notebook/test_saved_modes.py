@@ -1,4 +1,4 @@
-"""What a saved notebook contains in each mode of live views: its outputs, and the states of its widgets."""
+"""The content of a saved notebook in each mode of live views: outputs and states of widgets."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def states(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
 @pytest.mark.usefixtures("fast_kernels")
 @pytest.mark.parametrize("mode", ["page", "widget", "off"])
 def test_outputs_are_readable_and_states_are_small(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every output has HTML and text; in the mode `widget` the view is beside them, until a run has ended."""
+    """Every output has HTML and text; in the mode `widget` the output also has the view, until a run has ended."""
     monkeypatch.setenv("AF_LIVE", mode)
     monkeypatch.setenv("AF_APPROVALS", "ask")
     notebook = saved(tmp_path, ENDED, WAITING, *PANELS)
@@ -57,7 +57,7 @@ def test_outputs_are_readable_and_states_are_small(mode: str, tmp_path: Path, mo
 
 @pytest.mark.usefixtures("fast_kernels")
 def test_notebook_of_thirty_runs_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thirty displayed runs take less than 1 MB with the states of their widgets."""
+    """Thirty displayed runs take less than 1 MB with the states of the widgets."""
     monkeypatch.setenv("AF_LIVE", "widget")
     monkeypatch.setenv("AF_APPROVALS", "ask")
     notebook = saved(tmp_path, *[ENDED] * 30)

@@ -25,7 +25,7 @@ def notes(tmp_path: Path) -> Path:
 
 
 def test_search_df_shows_the_results_of_an_agent(notes: Path, tmp_path: Path) -> None:
-    """The rows are the hits of `web_search` in a run, in its order, each with the scores of both stages."""
+    """The rows are the hits of `web_search` in a run, in the same order, each with the scores of both stages."""
     model = af.ScriptedModel([af.ToolCall("web_search", {"query": "oxygen minimum zone"}), "Done."])
     config = {"lead_agent": {"tools": ["web_search"]}}
     with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False, graph_config=config) as wb:
@@ -65,7 +65,7 @@ def repr_of(wb: af.Workbench) -> str:
 
 
 def test_second_workbench_searches_all_sources_of_the_store(notes: Path, tmp_path: Path) -> None:
-    """Without a selection it searches all indexed folders, even those that are indexed while it is open."""
+    """Without a selection a workbench searches all indexed folders, even folders that are indexed meanwhile."""
     more = tmp_path / "more"
     more.mkdir()
     (more / "ferry.md").write_text("# Ferry\n\nThe ferry leaves at nine.\n", encoding="utf-8")
@@ -79,8 +79,8 @@ def test_second_workbench_searches_all_sources_of_the_store(notes: Path, tmp_pat
         assert "local:ferry.md" in f"{run.response} {[artifact.content for artifact in run.artifacts.values()]}"
 
 
-def test_workbench_that_chose_its_sources_searches_these_only(notes: Path, tmp_path: Path) -> None:
-    """Others of the store are named as not searched, in its card and in its home."""
+def test_workbench_searches_only_selected_sources(notes: Path, tmp_path: Path) -> None:
+    """Other sources of the store are named as not searched, in the card and in the home of the workbench."""
     more = tmp_path / "more"
     more.mkdir()
     (more / "ferry.md").write_text("# Ferry\n\nThe ferry leaves at nine.\n", encoding="utf-8")
@@ -95,7 +95,7 @@ def test_workbench_that_chose_its_sources_searches_these_only(notes: Path, tmp_p
 
 
 def test_folder_that_became_empty_leaves_the_reference(notes: Path, tmp_path: Path) -> None:
-    """A store whose files are all gone is searched as one without sources."""
+    """A store without remaining files is searched like a store without sources."""
     data = tmp_path / "data"
     with af.Workbench(data_dir=data, interactive=False) as wb:
         wb.sources.add(notes)

@@ -29,7 +29,7 @@ def pages(wb: af.Workbench) -> int:
 
 
 def test_research_run_takes_at_most_100_kb(tmp_path: Path) -> None:
-    """The sources are the default ones, indexed by the first run; each run fetches texts of 45 to 85 KB."""
+    """The default sources are indexed by the first run; each run fetches texts of 45 to 85 KB."""
     questions = (
         "How do context managers work with exceptions?",
         "How do asyncio timeouts work, and how does one task cancel another?",
@@ -60,7 +60,7 @@ def test_frames_and_queries_show_the_text_of_compressed_columns(wb: af.Workbench
 
 
 def test_shared_text_stays_until_its_last_run_is_deleted(tmp_path: Path) -> None:
-    """Both runs have the same result, and prompts that contain it."""
+    """Both runs have the same result, and prompts that contain the result."""
 
     @af.tool(permission="auto", idempotent=True)
     def fares(_ctx: af.ToolContext) -> str:

@@ -23,7 +23,7 @@ from artifactflow_nb.core.suggestions import SuggestsNames
         ("retry", "wb.conversation(run).regenerate()"),
     ],
 )
-def test_unknown_attribute_of_a_run_suggests_one(workbench: OpenWorkbench, name: str, hint: str) -> None:
+def test_unknown_attribute_of_a_run_suggests_a_name(workbench: OpenWorkbench, name: str, hint: str) -> None:
     run = workbench(["Yes."]).ask("Why?").wait()
     with pytest.raises(AttributeError, match=name) as caught:
         getattr(run, name)
@@ -34,7 +34,7 @@ def test_unknown_attribute_of_a_run_suggests_one(workbench: OpenWorkbench, name:
 @pytest.mark.parametrize(
     ("name", "hint"), [("compare", "af.compare(run, other)"), ("asks", "'ask'"), ("run_df", "'runs_df'")]
 )
-def test_unknown_attribute_of_a_workbench_suggests_one(workbench: OpenWorkbench, name: str, hint: str) -> None:
+def test_unknown_attribute_of_a_workbench_suggests_a_name(workbench: OpenWorkbench, name: str, hint: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(workbench([]), name)
     assert hint in str(caught.value)
@@ -57,8 +57,8 @@ def test_copies_and_pickles_work_as_before() -> None:
     assert pickle.loads(pickle.dumps(Values())).amount == 3  # noqa: S301 - of this test
 
 
-def test_unknown_argument_of_ask_suggests_one(workbench: OpenWorkbench) -> None:
-    """Signature and types stay those of the method."""
+def test_unknown_argument_of_ask_suggests_a_name(workbench: OpenWorkbench) -> None:
+    """Signature and types of the method stay unchanged."""
     wb = workbench([])
     with pytest.raises(TypeError, match="'modle'. Did you mean 'model'"):
         wb.ask("Why?", modle="x")  # type: ignore[call-arg]

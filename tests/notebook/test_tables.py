@@ -1,4 +1,4 @@
-"""The tables of an answer and of its report as frames."""
+"""The tables of an answer and of a report as frames."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What an executed notebook saves of its panels: small states of widgets, and outputs of HTML and text."""
+"""The saved panels of an executed notebook: small states of widgets, and outputs of HTML and text."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ wb.chat()""",
 
 @pytest.fixture
 def executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> nbformat.NotebookNode:
-    """A notebook with four panels that nbclient has executed, although a person could be there."""
+    """A notebook with four panels, executed by nbclient as if a person could be there."""
     monkeypatch.setenv("AF_APPROVALS", "ask")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
@@ -38,6 +38,6 @@ def test_state_of_a_view_is_small(executed: nbformat.NotebookNode) -> None:
 
 
 def test_outputs_are_html_and_text(executed: nbformat.NotebookNode) -> None:
-    """No output refers to a widget, which nothing could show in the saved notebook."""
+    """No output refers to a widget, since nothing could show a widget in the saved notebook."""
     outputs = [output.data for cell in executed.cells for output in cell.outputs]
     assert [sorted(data) for data in outputs] == [["text/html", "text/plain"]] * len(CELLS)

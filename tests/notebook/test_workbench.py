@@ -55,7 +55,7 @@ async def test_cancelled_await_does_not_cancel_the_run(workbench: Any) -> None:
 
 
 def test_wait_has_a_timeout(workbench: Any) -> None:
-    """The run continues after it."""
+    """The run continues after the time-out."""
     wb = workbench(model=ScriptedModel(["Slowly. " * 20], delay_s=0.02))
     run = wb.ask("Tell.")
     with pytest.raises(TimeoutError, match="and continues"):
@@ -145,7 +145,7 @@ def test_response_of_a_cancelled_run_has_the_partial_text(workbench: Any) -> Non
 
 
 def test_response_without_an_answer_is_an_empty_text_with_the_reason(workbench: Any) -> None:
-    """Failed, waiting and deleted runs have an empty text that says why; a completed run has its answer."""
+    """Failed, waiting and deleted runs have an empty text that displays the reason; a completed run has an answer."""
     turns = ["Yes.", ModelRejected("The key is invalid."), "No.", report("x", "note")]
     wb = workbench(turns, approvals={"create_artifact": "ask"})
     runs = [wb.ask(question).wait(10) for question in ("a", "b", "c", "d")]
@@ -168,7 +168,7 @@ def test_response_without_an_answer_is_an_empty_text_with_the_reason(workbench: 
 
 
 def test_missing_artifact_error_names_the_state_of_an_unfinished_run(workbench: Any) -> None:
-    """The display of no artifacts names it too; for a completed run neither adds anything."""
+    """An empty display of artifacts names the state too; for a completed run neither text names a state."""
     turns = [report("x", "note"), ModelRejected("The key is invalid."), "Nothing to write."]
     wb = workbench(turns, approvals={"create_artifact": "ask"})
     waiting, failed, done = (wb.ask(question).wait(10) for question in ("a", "b", "c"))
@@ -254,7 +254,7 @@ def test_decorated_function_becomes_a_tool(workbench: Any) -> None:
         wb.tool(name="read_artifact")(shout.handler)
 
 
-def test_registered_agent_works_like_a_built_in_one(workbench: Any) -> None:
+def test_registered_agent_works_like_a_built_in_agent(workbench: Any) -> None:
     """The agent is in the lead's prompt, gets delegations, and has rows."""
 
     def script(request: Any) -> str:
@@ -275,7 +275,7 @@ def test_registered_agent_works_like_a_built_in_one(workbench: Any) -> None:
 
 @pytest.mark.parametrize("number", [2**70, -1, "5", 1.5, None])
 def test_invalid_limit_names_argument_and_value(workbench: Any, number: Any) -> None:
-    """The error for an invalid `offset` names it too."""
+    """The error for an invalid `offset` names argument and value too."""
     wb = workbench([])
     for name, ask in (
         ("limit", wb.runs),
@@ -296,7 +296,7 @@ def test_large_number_instead_of_an_id_is_a_usage_error(workbench: Any) -> None:
 
 
 def test_client_replays_events_and_reads_texts(workbench: Any) -> None:
-    """Stored events come first, then live ones."""
+    """Stored events come first, then live events."""
     wb = workbench([report(), "Done."])
     run = wb.ask("Write.").wait()
     heard: list[Any] = []

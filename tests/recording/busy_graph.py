@@ -48,7 +48,7 @@ def n_answers(messages: list[BaseMessage]) -> int:
 
 
 class Busy:
-    """The parts of the graph; the models of a graph that is played raise if they are called."""
+    """The parts of the graph; in a playback, calls of the models raise an error."""
 
     def __init__(self, seed: int, *, is_played: bool) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - a seed repeats the same numbers

@@ -1,4 +1,4 @@
-"""A store with sample runs, made once, and a copy of it for each test."""
+"""A store with sample runs, made once, and a copy of the store for each test."""
 
 import shutil
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ class SampleStore:
     Attributes:
         path: The file.
         first: The id of the first run.
-        second: That of a run that continues the first one.
-        sibling: That of a run on another branch, a sibling of the second one.
+        second: The id of a run that continues the first run.
+        sibling: The id of a run on another branch, a sibling of the second run.
     """
 
     path: Path

@@ -36,7 +36,7 @@ ASKED: dict[str, Any] = {"approvals": {"rewrite_artifact": "ask", "put": "ask"},
 
 
 class Faulty(Uneven):
-    """A model whose streams break off and are retried, and which refuses some prompts as too long."""
+    """A model with streams that break off and are retried; some prompts are refused as too long."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         is_search = requesting_agent(request) != "lead"
@@ -67,7 +67,7 @@ def script(request: ModelRequest) -> Any:
 
 
 def with_tools(wb: af.Workbench) -> None:
-    """Register two slow tools, one of which may be run again."""
+    """Register two slow tools; one tool may be run again."""
 
     @wb.tool(agent="search_agent", idempotent=True)
     async def look(ctx: ToolContext, word: str) -> str:

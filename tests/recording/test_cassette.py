@@ -37,7 +37,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_back(rows: RunRows) -> RunRows:
-    """The rows after they were written into a cassette and read from it."""
+    """The rows after writing a cassette and reading the cassette."""
     head = head_of(rows)
     data = one_recording(head, rows)
     cassette = Cassette.parse(Path("c.jsonl"), data)
@@ -122,14 +122,14 @@ def test_every_value_is_read_back_unchanged(
 
 @pytest.mark.parametrize("text", ['{"a": 1}', '{"a":1.50}', '{"a":1,"a":2}', '{"a":"\\u00e9"}', '{"a":-0.0,"b":1E5}'])
 def test_json_is_read_back_in_its_stored_form(text: str) -> None:
-    """JSON whose text would change when it is written again is stored as a text."""
+    """JSON that would not be written again in the same form is stored as a text."""
     _, rows = recording()
     rows = with_row(rows, "tool_calls", metadata_json=text)
     assert read_back(rows) == rows
 
 
 def test_recordings_are_sorted_by_their_start_and_texts_by_their_hashes(tmp_path: Path) -> None:
-    """The same recordings give the same bytes in any order of adding them."""
+    """The same recordings give the same bytes, in whatever order they are added."""
     recordings = [recording(str(n), f"Question {n}?", started_at=1_000_000 * n) for n in range(3)]
     for path, order in ((tmp_path / "a.jsonl", recordings), (tmp_path / "b.jsonl", recordings[::-1])):
         with CassetteWriter(path) as writer:
@@ -183,7 +183,7 @@ def test_cassette_holds_no_path_of_this_machine(recorded: tuple[Path, RunRows]) 
 
 @pytest.mark.timed
 def test_long_cassette_opens_at_once(tmp_path: Path) -> None:
-    """Ten megabytes of runs; their rows are checked when they are played."""
+    """Ten megabytes of runs; the rows of a run are checked when the run is played."""
     path, n_runs = tmp_path / "c.jsonl", 60
     texts: dict[str, str] = {}
     recordings = {}
@@ -199,7 +199,7 @@ def test_long_cassette_opens_at_once(tmp_path: Path) -> None:
             assert len(Cassette.open(path).heads) == n_runs
 
 
-def test_agents_with_models_of_their_own_are_played_without_them(tmp_path: Path) -> None:
+def test_agents_with_their_own_models_are_played_without_models(tmp_path: Path) -> None:
     """Each agent is first called in a separate run, and the replay gets no model."""
     n_agents = 3
     (tmp_path / "prompts").mkdir()

@@ -35,7 +35,7 @@ def written(path: Path, lines: list[bytes]) -> Path:
 
 
 def use(path: Path) -> None:
-    """Open a cassette and read all its recordings."""
+    """Open a cassette and read all recordings."""
     cassette = Cassette.open(path)
     for head in cassette.heads:
         cassette.rows(head)
@@ -65,7 +65,7 @@ CASES: dict[str, tuple[list[bytes], str]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_damaged_cassette_is_refused_with_advice(tmp_path: Path, case: str) -> None:
-    """Recording refuses it too and leaves it as it is."""
+    """Recording refuses the file too and leaves the file unchanged."""
     lines, problem = CASES[case]
     path = written(tmp_path / "x.jsonl", lines)
     before = path.read_bytes()
@@ -104,7 +104,7 @@ USES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("mode", USES)
 def test_cassette_of_another_version_is_refused_with_advice(tmp_path: Path, mode: str) -> None:
-    """Every use of it raises an error that says to delete it and to record again."""
+    """Every use raises an error with the advice to delete the file and to record again."""
     path = tmp_path / "old.jsonl"
     path.write_bytes(CONTENT.replace(b'"version":1}', b'"version":2}', 1))
     before = path.read_bytes()
@@ -126,7 +126,7 @@ def test_path_without_a_cassette_is_named(tmp_path: Path, name: str) -> None:
 
 
 def test_intended_edit_is_accepted(tmp_path: Path) -> None:
-    """The values are the edited ones, and accepting twice changes nothing."""
+    """The values are the edited values, and accepting twice changes nothing."""
     lines = [line.replace(b"lead_agent", b"kind_agent") if n == TURN else line for n, line in enumerate(LINES)]
     path = written(tmp_path / "x.jsonl", lines)
     af.accept_cassette(str(path))
@@ -171,7 +171,7 @@ UNUSABLE: dict[str, tuple[list[bytes], str]] = {
 
 @pytest.mark.parametrize("case", UNUSABLE)
 def test_edit_that_cannot_be_used_is_not_accepted(tmp_path: Path, case: str) -> None:
-    """The file stays as it is."""
+    """The file stays unchanged."""
     lines, problem = UNUSABLE[case]
     path = written(tmp_path / "x.jsonl", lines)
     before = path.read_bytes()

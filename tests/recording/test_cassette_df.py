@@ -1,4 +1,4 @@
-"""A cassette as a frame: a row for each model turn and tool call, typed as all frames are."""
+"""A cassette as a frame: a row for each model turn and tool call, with the types of other frames."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from artifactflow_nb.models.scripted import ScriptedModel
 
 @pytest.fixture(scope="module")
 def cassette(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a call that was denied and one that ran, and a run whose model failed."""
+    """A run with a denied call and a call that ran, and a run with a failed model."""
 
     def script(request: ModelRequest) -> Any:
         if "Else?" in request.messages[-1].content:

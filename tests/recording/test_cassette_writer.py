@@ -46,7 +46,7 @@ def recorder(path: Path) -> Iterator["subprocess.Popen[str]"]:
 # --- replacing -------------------------------------------------------------------------------------------------------
 
 
-def test_recording_replaces_that_of_the_same_question_only(tmp_path: Path) -> None:
+def test_recording_replaces_a_recording_of_the_same_question_only(tmp_path: Path) -> None:
     path = tmp_path / "data" / "x.jsonl"
     record(path, recording("1", "One?"), recording("2", "Two?"))
     before = Cassette.open(path)
@@ -119,7 +119,7 @@ def test_path_that_cannot_be_written_is_an_error_of_the_cassette(tmp_path: Path,
 
 
 def test_file_that_is_protected_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says so, and the file and its folder stay as they are."""
+    """The error says that the file is protected; the file and its folder stay unchanged."""
     path = tmp_path / "x.jsonl"
     record(path, recording("1", "One?"))
     before = path.read_bytes()
@@ -162,7 +162,7 @@ def test_killed_process_leaves_the_file_free(tmp_path: Path) -> None:
 
 
 def test_unusable_file_leaves_no_lock_behind(tmp_path: Path) -> None:
-    """Any process can delete it and record again."""
+    """Any process can delete the file and record again."""
     path = tmp_path / "x.jsonl"
     path.write_text("# Notes\n")
     with pytest.raises(CassetteError, match="is not a cassette"):
@@ -171,7 +171,7 @@ def test_unusable_file_leaves_no_lock_behind(tmp_path: Path) -> None:
 
 
 def test_two_workbenches_of_one_process_record_into_one_file(tmp_path: Path) -> None:
-    """This happens when a cell is executed twice; nothing is lost, and the lock stays until both are closed."""
+    """A cell that is executed twice makes two workbenches; nothing is lost, and the lock stays until both end."""
     path = tmp_path / "x.jsonl"
     (tmp_path / "link.jsonl").symlink_to(path)
     first, second = CassetteWriter(path), CassetteWriter(tmp_path / "link.jsonl")
@@ -222,7 +222,7 @@ def test_forked_process_records_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "x.jsonl").exists()
 
 
-def test_accepting_an_edit_needs_no_lock_of_its_own(tmp_path: Path) -> None:
+def test_accepting_an_edit_needs_no_lock(tmp_path: Path) -> None:
     """A workbench that records does not keep a person from accepting an edit in the same process."""
     path = tmp_path / "x.jsonl"
     with CassetteWriter(path) as writer:

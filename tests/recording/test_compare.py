@@ -24,7 +24,7 @@ HOSTILE = '<img src="https://hostile.invalid/q.png" onerror="x()">'
 def script(
     fruit: str = "Apples", written: str = "They are round.", answer: str = "Done.", title: str = "Report"
 ) -> Script:
-    """Two jobs at the same time, the second of which finds the fruit; a report; an answer."""
+    """Two jobs at the same time, of which the second job finds the fruit; a report; an answer."""
 
     def reply(request: ModelRequest) -> Any:
         step = sum(message.role == "assistant" for message in request.messages)
@@ -40,7 +40,7 @@ def script(
 
 @pytest.fixture
 def open_workbench(tmp_path: Path) -> Iterator[Any]:
-    """Open workbenches, each with a store of its own; close them after the test."""
+    """Open workbenches, each with a separate store; close the workbenches after the test."""
     opened: list[af.Workbench] = []
 
     def make(says: Any, *, result: str = "seen", manual: str = "Look a word up.", **options: Any) -> af.Workbench:
@@ -83,7 +83,7 @@ def test_equal_runs_of_two_workbenches_do_not_diverge(open_workbench: Any) -> No
 
 
 def test_runs_diverge_at_the_cause_and_not_at_its_effects(open_workbench: Any) -> None:
-    """The cause is the sub-agent's other answer, although the call that delegated to it started earlier."""
+    """The cause is the sub-agent's other answer, although the delegating call started earlier."""
     a, b = ask(open_workbench(script())), ask(open_workbench(script("Pears")))
     comparison = af.compare(a, b)
     parted = comparison.first_difference
@@ -198,7 +198,7 @@ def test_artifacts_are_compared_by_their_texts(open_workbench: Any) -> None:
     assert '<span class="af' not in repr(changes)
 
 
-def test_metrics_equal_those_of_runs_df(open_workbench: Any) -> None:
+def test_metrics_equal_runs_df(open_workbench: Any) -> None:
     """The comparison adds differences and ratios; unknown values stay unknown."""
     broken = script(answer="")
     wb_a = open_workbench(script(), prices={"scripted": {"input": 2, "output": 4}})
@@ -247,7 +247,7 @@ def test_fork_diverges_from_its_run_at_the_changed_step(open_workbench: Any) -> 
 
 
 def test_first_difference_of_a_fork_is_its_changed_instruction(open_workbench: Any) -> None:
-    """The instruction that it replaces in the delegating call is not a difference of the turn that made the call."""
+    """The replaced instruction in the delegating call is not a difference of the turn that made the call."""
     run = ask(open_workbench(script(), tool_protocol="native"))
     number = next(step.number for step in run.steps if step.kind == "model" and step.path == "main/1.2")
     for comparison in (
@@ -293,7 +293,7 @@ def test_comparison_is_shown_as_text_and_html(open_workbench: Any) -> None:
 
 
 def test_date_in_a_prompt_is_no_difference(open_workbench: Any) -> None:
-    """Any other change of the prompt is one."""
+    """Any other change of the prompt is a difference."""
 
     class Yesterday:
         def __init__(self, run: af.Run, changes: dict[str, str]) -> None:

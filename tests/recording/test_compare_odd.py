@@ -126,7 +126,7 @@ def test_summary_names_all_differences(ended_runs: dict[str, Any], pair: tuple[s
 
 
 def test_running_run_is_compared_up_to_its_last_step(ended_runs: dict[str, Any], tmp_path: Path) -> None:
-    """The running run has no answer yet, and its metrics are the current ones."""
+    """The running run has no answer yet, and has current metrics."""
     model = ScriptedModel([f"word {HOSTILE} " * 2000], delay_s=0.02)
     with af.Workbench(model=model, interactive=False, data_dir=tmp_path) as wb:
         comparison = af.compare(wb.ask("What?"), ended_runs["plain"])

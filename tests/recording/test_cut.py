@@ -21,7 +21,7 @@ from artifactflow_nb.models.base import ModelRequest
 
 
 def waiting(stage: Stage, **arguments: Any) -> list[dict[str, list[dict[str, Any]]]]:
-    """The rows of the store at each pause of a run on whose requests code decides."""
+    """The rows of the store at each pause of a run with requests that code decides."""
     run = stage.ask("What?", **arguments).wait(WAIT_S)
     pauses = []
     while run.pending:

@@ -1,4 +1,4 @@
-"""A fork copies the steps before a step and executes the others with a change."""
+"""A fork copies the steps before a step and executes the other steps with a change."""
 
 from pathlib import Path
 
@@ -116,7 +116,7 @@ def test_fork_replaces_the_result_of_a_subagent(tmp_path: Path) -> None:
 
 
 def test_result_replaces_a_call_that_never_started(tmp_path: Path) -> None:
-    """A step of a plan waits for permission; a fork at its call keeps the plan as it was at the last event."""
+    """A step of a plan waits for permission; a fork at its call keeps the state of the plan at the last event."""
 
     def answer(request: ModelRequest) -> str:
         is_send = requesting_agent(request) == "executor" and "Your step, 2 of 3" in request.messages[1].content

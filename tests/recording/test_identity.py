@@ -35,7 +35,7 @@ def test_key_does_not_depend_on_ids_and_other_settings() -> None:
 
 
 def test_same_questions_in_the_same_order_have_the_same_keys() -> None:
-    """The ids of their messages do not matter."""
+    """The ids of messages do not matter."""
     first = key(ask(message_id="a"), ask("And?", "b", "a"))
     second = key(ask(message_id="x"), ask("And?", "y", "x"))
     assert first == second != key(ask("What?", "x"), ask("And?", "y", "x"))

@@ -1,4 +1,4 @@
-"""The listing of a cassette: a row for each model turn and each of its tool calls."""
+"""The listing of a cassette: a row for each model turn and each tool call of the turn."""
 
 from pathlib import Path
 from typing import Any

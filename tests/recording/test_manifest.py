@@ -62,7 +62,7 @@ def test_manifest_has_versions_agents_prompts_tools_and_sources(tmp_path: Path) 
     assert other == found
 
 
-def test_hash_of_a_prompt_is_that_of_its_file(tmp_path: Path) -> None:
+def test_prompt_has_the_hash_of_its_file(tmp_path: Path) -> None:
     """A user's own prompt does not change the hashes of other prompts."""
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "lead_agent.md").write_text(PROMPT)

@@ -101,10 +101,10 @@ def test_sealed_run_has_the_attributes_of_a_run(samples: SampleStore, tmp_path: 
             assert sealed.rows().run == redacted(live.rows(), Redactor()).run
 
 
-def test_frames_of_a_sealed_run_are_those_of_its_store(
+def test_frames_of_a_sealed_run_equal_the_frames_of_its_store(
     samples: SampleStore, file: Path, run: SealedRun, tmp_path: Path
 ) -> None:
-    """Each frame has the rows of the run and of the runs before it."""
+    """Each frame has the rows of the run and of the earlier runs."""
     ids = [samples.first, samples.second]
     hidden = tmp_path / "hidden.db"
     expected = {
@@ -166,7 +166,7 @@ def test_artifacts_of_a_sealed_run_can_be_read_and_not_written(run: SealedRun, t
 
 
 def test_card_of_a_sealed_run_has_question_status_releases_and_hash(run: SealedRun) -> None:
-    """The view of a sealed run is that of an ended run."""
+    """The view of a sealed run equals the view of an ended run."""
     text, page = run._card().plain(), run._repr_html_()
     for output in (text, page):
         assert "Ask: two" in output
@@ -218,7 +218,7 @@ def test_closing_removes_the_temporary_store(file: Path, scratch: Path) -> None:
 
 
 def test_end_of_the_process_removes_the_temporary_store(file: Path, scratch: Path) -> None:
-    """This happens without a message, also if no handle was closed."""
+    """The store is removed without a message, even if no handle was closed."""
     code = (
         f"import artifactflow_nb.notebook.sealed_run as o; run = o.open_run({str(file)!r}); print(len(run.events) > 5)"
     )
@@ -267,7 +267,7 @@ def test_opening_uses_no_network_thread_or_program(file: Path, scratch: Path) ->
 
 
 def test_imported_run_can_be_continued(samples: SampleStore, file: Path, tmp_path: Path) -> None:
-    """The other workbench has its frames, answer and artifacts, and can ask a follow-up."""
+    """The other workbench has frames, answer and artifacts of the run, and can ask a follow-up."""
     with open_workbench(tmp_path / "mine") as wb:
         wb.ask("Ask: mine").wait()
         assert wb.store.import_run(file).run_id == samples.second

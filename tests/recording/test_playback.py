@@ -139,7 +139,7 @@ def test_auto_executes_and_records_new_runs(tmp_path: Path) -> None:
 
 
 def test_follow_up_of_a_live_run_is_live(tmp_path: Path) -> None:
-    """The recorded answer depends on the recorded history, so a new answer before it makes it live."""
+    """The recorded answer depends on the recorded history, so a follow-up of a new answer is live."""
     cassette = tmp_path / "c.jsonl"
     with open_scene(
         tmp_path, record=cassette, model=ScriptedModel([*map(str, range(9))]), setup=with_confirmed_look

@@ -67,7 +67,7 @@ def spellings(secret: str) -> list[bytes]:
 
 
 def written(rows: RunRows, redactor: Redactor) -> bytes:
-    """The bytes of a cassette of the redacted rows, which can be used."""
+    """The bytes of a usable cassette of the redacted rows."""
     found = check_rows(redacted(rows, redactor))
     return one_recording(head_of(found), found)
 
@@ -109,14 +109,14 @@ def test_redaction_without_secrets_changes_no_byte(samples: SampleStore) -> None
 @given(st.lists(st.sampled_from([*SECRETS, *KNOWN, *"\"\\'", MASK, "://", "=", " "]) | st.text(max_size=5), max_size=8))
 @settings(max_examples=40, deadline=None)
 def test_redacting_rows_again_changes_nothing(parts: list[str]) -> None:
-    """This holds for any concatenation of secrets and parts of secrets."""
+    """Redaction is stable for any concatenation of secrets and parts of secrets."""
     text = "".join(parts).encode("utf-8", "replace").decode()
     once = redacted(planted("hunter2", text), Redactor(KNOWN))
     assert redacted(once, Redactor(KNOWN)) == once
     assert not [secret for secret in KNOWN if secret.encode() in one_recording(head_of(once), once)]
 
 
-def test_hashes_are_those_of_redacted_texts(samples: SampleStore) -> None:
+def test_hashes_are_made_of_redacted_texts(samples: SampleStore) -> None:
     """A hash of the original text would allow guessing secrets. Equal prompts stay equal."""
     before, after = rows_of(samples), redacted(rows_of(samples), Redactor([SECRET]))
     secret = {row["sha256"] for row in before["texts"] if json.dumps(SECRET)[1:-1] in row["content"]}
@@ -152,7 +152,7 @@ def test_secret_that_json_spells_with_escapes_is_redacted() -> None:
 
 
 def test_value_of_a_secret_name_is_redacted_in_json() -> None:
-    """Values of other names and items of lists are not."""
+    """Values of other names and items of lists are not redacted."""
     text = '{"password": "of-a-param", "n":{"api_key":"x-y-z-1","key" : 5}, "list":["password","abcd"], "other":"x-y"}'
     assert redacted_json(text, Redactor()) == text.replace("of-a-param", MASK).replace("x-y-z-1", MASK)
 

@@ -87,7 +87,7 @@ def test_clicks_are_replayed_and_code_decides_again(tmp_path: Path) -> None:
 
 
 def test_branches_and_repeated_questions_find_their_recordings(tmp_path: Path) -> None:
-    """A question that is repeated, regenerated or continued has a recording of its own each time."""
+    """A question that is repeated, regenerated or continued has a separate recording each time."""
     cassette = tmp_path / "c.jsonl"
     counted = iter(range(100))
 
@@ -133,8 +133,8 @@ def test_miss_names_the_nearest_question(tmp_path: Path) -> None:
         wb.ask("Vegetables?")
 
 
-def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
-    """A recorded run costs nothing; a new one calls the model and is recorded, too."""
+def test_auto_plays_recorded_runs_and_records_new_runs(tmp_path: Path) -> None:
+    """A recorded run costs nothing; a new run calls the model and is recorded, too."""
     cassette = tmp_path / "c.jsonl"
     with open_workbench(tmp_path, model=ScriptedModel(["One."]), replay=cassette, mode="auto") as wb:
         assert wb.ask("First?").wait(20).response == "One."
@@ -178,7 +178,7 @@ def test_second_replay_into_one_store_is_refused_with_advice(tmp_path: Path) -> 
 
 
 def test_contradictory_cassette_settings_are_refused_with_advice(tmp_path: Path) -> None:
-    """Two cassettes are passed, or a mode without one."""
+    """Two cassettes are passed, or a mode without a cassette."""
     with pytest.raises(af.errors.UsageError, match="pass one of them"):
         af.Workbench(record=tmp_path / "a.jsonl", replay=tmp_path / "b.jsonl")
     with pytest.raises(af.errors.UsageError, match="there is no cassette"):

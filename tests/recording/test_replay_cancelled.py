@@ -42,7 +42,7 @@ class Clicks:
 
 
 def researching(request: ModelRequest) -> Any:
-    """Two jobs look words up at the same time, asking each time; then the lead asks twice in one reply."""
+    """Two jobs look up words at the same time and ask each time; then the lead asks twice in one reply."""
     if request.messages[1].content in {"a", "bb"}:
         return searching(request)
     both = call("look", word="c") + call("look", word="dd")
@@ -50,7 +50,7 @@ def researching(request: ModelRequest) -> Any:
 
 
 def composing(stage: Stage) -> dict[str, Any]:
-    """Four blocks, two of which are written at the same time, and one of these is reviewed."""
+    """Four blocks: two blocks are written at the same time, and one of the two blocks is reviewed."""
     project = stage.wb.projects.start("Essay", template="paper")
     for name, needs in (("A", []), ("B", ["A"]), ("C", ["A"]), ("D", ["B", "C"])):
         project.add(name, depends_on=needs, auto_generate=True, need_review=name == "B")
@@ -67,7 +67,7 @@ FLOWS: dict[str, tuple[Any, Prepare, dict[str, Any]]] = {
 
 
 def clicked_through(stage: Stage, flow: str, last: int) -> af.Run:
-    """A run with a click for each request and, in a recording, a click that cancels it at event number `last`."""
+    """A run with a click for each request and, in a recording, a click that cancels the run at event `last`."""
     decider = FLOWS[flow][1](stage)
     controller, events, clicks = stage.wb._thread.engine.controller, list[StreamEvent](), Clicks(stage, last)
 
@@ -115,7 +115,7 @@ def test_run_can_be_cancelled_at_any_event(tmp_path: Path, n_events: dict[str, i
 
 @pytest.mark.parametrize("decider", ["click", "code"])
 def test_queued_run_can_be_cancelled(tmp_path: Path, decider: str) -> None:
-    """The run has only its first and its terminal event."""
+    """The run has only the first and the terminal event."""
 
     def scene(stage: Stage) -> Any:
         controller = stage.wb._thread.engine.controller

@@ -104,7 +104,7 @@ def test_fork_of_a_run_that_continued_live_is_live(tmp_path: Path) -> None:
 
 
 def test_each_question_of_a_conversation_verifies(tmp_path: Path) -> None:
-    """A follow-up is executed again after the questions before it."""
+    """A follow-up is executed again after the earlier questions."""
     cassette = tmp_path / "c.jsonl"
 
     def script(request: ModelRequest) -> str:

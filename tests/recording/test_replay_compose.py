@@ -64,7 +64,7 @@ def test_composed_project_is_replayed_byte_for_byte(tmp_path: Path, decider: str
 
 
 def test_sealed_run_of_a_project_is_opened_verified_and_imported(tmp_path: Path) -> None:
-    """The file contains the blocks on which it depends."""
+    """The file contains the blocks on which the run depends."""
     with open_scene(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
         run = make_project(wb).ask("Write it.").wait(WAIT_S)
         run.seal(tmp_path / "run.afrun")

@@ -1,4 +1,4 @@
-"""Several decisions on a played run: concurrent ones, several in one call, and on a forked subrun."""
+"""Several decisions on a played run: concurrent decisions, several in one call, and on a forked subrun."""
 
 import asyncio
 from pathlib import Path
@@ -116,7 +116,7 @@ def test_stream_of_a_resumed_replay_starts_with_the_decision(tmp_path: Path) -> 
 
 
 def test_fork_of_a_subrun_is_recorded(tmp_path: Path) -> None:
-    """No other run waits for it."""
+    """No other run waits for the fork."""
     cassette = tmp_path / "c.jsonl"
 
     def scene(wb: af.Workbench, is_played: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""A replay repeats clicks, and compares decisions of code with the recorded ones."""
+"""A replay repeats clicks, and compares decisions of code with the recorded decisions."""
 
 import time
 from pathlib import Path
@@ -145,7 +145,7 @@ def test_replay_does_not_call_the_policy(tmp_path: Path) -> None:
 
 
 def test_cancelled_waiting_run_is_replayed(tmp_path: Path) -> None:
-    """The replay waits until code cancels it again."""
+    """The replay waits until code cancels the run again."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask().wait(WAIT_S)
@@ -158,7 +158,7 @@ def test_cancelled_waiting_run_is_replayed(tmp_path: Path) -> None:
 
 
 def test_recording_of_a_waiting_run_is_replayed(tmp_path: Path) -> None:
-    """The replay waits as well; a decision is a miss, since none is recorded."""
+    """The replay waits as well; a decision is a miss, since no decision is recorded."""
 
     def script(request: ModelRequest) -> Any:
         return call("look", word="x") if step_of(request) == 0 else "Done."
@@ -190,7 +190,7 @@ def stopped(stage: Stage, run: af.Run) -> None:
 
 
 def test_waiting_run_stopped_by_a_click_ends_by_itself(tmp_path: Path) -> None:
-    """Another of its requests was decided before, by code or by a click."""
+    """Another request of the run was decided before, by code or by a click."""
 
     def script(request: ModelRequest) -> Any:
         if requesting_agent(request) == "lead":
@@ -212,7 +212,7 @@ def test_waiting_run_stopped_by_a_click_ends_by_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("decider", ["click", "code"])
 def test_run_cancelled_right_after_an_approval_is_replayed(tmp_path: Path, decider: str) -> None:
-    """Nothing had started in between; code may cancel it again."""
+    """Nothing had started in between; code may cancel the run again."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask().wait(WAIT_S)

@@ -72,7 +72,7 @@ def test_sealed_run_with_persona_skill_and_grades_is_verified_and_imported(tmp_p
 
 
 def test_evaluation_started_by_code_is_replayed(tmp_path: Path) -> None:
-    """The blocks that it judges belong to its identity; no model is called."""
+    """The judged blocks belong to the identity of the run; no model is called."""
 
     def evaluate(wb: af.Workbench) -> tuple[str, list[int]]:
         project = wb.projects.start("Essay", template="paper")

@@ -11,7 +11,7 @@ import artifactflow_nb as af
 
 
 class Echo(ScriptedChat):
-    """Answers with the messages of its prompt; raises if it `may_not` be called."""
+    """A model that answers with the messages of the prompt, or raises an error with `may_not`."""
 
     may_not: bool = False
 
@@ -31,7 +31,7 @@ def echoing(**arguments: Any) -> Setup:
 
 
 def talk(stage: Stage) -> list[Any]:
-    """A question, a follow-up, the same follow-up again, another first question and its follow-up."""
+    """A question, a follow-up, the same follow-up again, another first question and a follow-up."""
     wb = stage.wb
     first = stage.ask("One?", flow="mine").wait()
     second = stage.ask("Two?", flow="mine", conversation_id=first.conversation_id).wait()
@@ -44,7 +44,7 @@ def talk(stage: Stage) -> list[Any]:
 
 
 def test_follow_ups_of_a_graph_are_played_byte_for_byte(tmp_path: Path) -> None:
-    """Each branch is played in another store, without its model."""
+    """Each branch is played in another store, without the model."""
     after = "Seen: One? | Seen: One? | Two?"
     assert play_both(tmp_path, talk, "", setup=echoing()) == [
         "Seen: One?",

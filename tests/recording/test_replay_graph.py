@@ -59,7 +59,7 @@ def ask_for_a_sum(stage: Stage) -> Any:
 
 
 def test_graph_is_played_byte_for_byte(tmp_path: Path) -> None:
-    """Events, chunks, rows, frames and outputs are equal; its model is not called."""
+    """Events, chunks, rows, frames and outputs are equal; the model is not called."""
     script = [ai_message("Let me add.", ("add", {"a": 1, "b": 2})), ai_message("It is 3.", tokens=(50, 6))]
     assert play_both(tmp_path, ask_for_a_sum, "", setup=with_own_agent(*script, tools=[add]), times=2) == "It is 3."
 
@@ -77,7 +77,7 @@ def sending() -> Any:
 
 @pytest.mark.parametrize("decider", ["click", "code"])
 def test_interrupts_get_their_recorded_decisions(tmp_path: Path, decider: str) -> None:
-    """Clicks are repeated by the replay, and decisions of code by code; both have the recorded effect."""
+    """The replay repeats clicks, and code repeats decisions of code; both have the recorded effect."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("Send.", flow="mine").wait()
@@ -93,7 +93,7 @@ def test_interrupts_get_their_recorded_decisions(tmp_path: Path, decider: str) -
 
 
 def two_interrupts(*values: Any) -> Any:
-    """Parallel nodes that interrupt, and return the answers that they get."""
+    """Parallel nodes that interrupt, and return the received answers."""
     graph = StateGraph(AnswersState)
     for n, value in enumerate(values):
 
@@ -106,7 +106,7 @@ def two_interrupts(*values: Any) -> Any:
 
 
 def with_graph(make: Callable[[bool], Any], **decider: Any) -> Setup:
-    """Registers the graph that is made for a recording, or where it is played."""
+    """Register the graph of a recording, in the workbench that records or plays."""
 
     def setup(wb: af.Workbench) -> None:
         wb.register_flow("mine", af.adapt(make(wb.settings.cassette_mode == "replay"), **decider))
@@ -156,7 +156,7 @@ def slowly(name: str, *script: Any) -> ScriptedChat:
 
 
 def wide(played: bool) -> Any:
-    """Three nodes at once; each asks its model twice, and one of them a helper within a tool."""
+    """Three nodes at once; each node asks a model twice, and one node asks a helper within a tool."""
     if played:
         graph = StateGraph(Chat)
         for name in ("left", "mid/dle", "right"):
@@ -231,7 +231,7 @@ def fail(a: int) -> str:
 
 
 def test_failed_tool_is_played_as_failed(tmp_path: Path) -> None:
-    """A graph that ended with the tool's error ends with it again."""
+    """A graph that ended with the tool's error ends with the same error."""
     script = [ai_message("", ("fail", {"a": 1})), ai_message("It failed.")]
     from langgraph.prebuilt import ToolNode
 
@@ -271,7 +271,7 @@ def ends_with(error: str) -> Scene:
 
 @pytest.mark.parametrize("n_failures", [1, 3])
 def test_failed_model_is_played_as_failed(tmp_path: Path, n_failures: int) -> None:
-    """A repeated call is a retry; after the last one the run ends with the same error."""
+    """A repeated call is a retry; after the last retry the run ends with the same error."""
     model = ScriptedChat(script=[*[RuntimeError("busy")] * n_failures, ai_message("A text.")])
 
     async def work(state: Chat) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def test_spent_budget_is_played(tmp_path: Path, when_spent: str) -> None:
 
 
 def greedy(played: bool) -> Any:
-    """Two parallel nodes that call their models repeatedly, one of them slowly in a thread."""
+    """Two parallel nodes that call models repeatedly; one node calls slowly in a thread."""
     quick, slow = (
         slowly("", *[ai_message(f"{n} of it.") for n in range(9)]),
         ScriptedChat(script=[ai_message("So.")] * 9),
@@ -324,7 +324,7 @@ def greedy(played: bool) -> Any:
 
 @pytest.mark.parametrize("when_spent", ["stop", "ask"])
 def test_calls_that_a_budget_stopped_are_played(tmp_path: Path, when_spent: str) -> None:
-    """Parallel nodes stop at a budget, and start again if it is raised: all calls are played."""
+    """Parallel nodes stop at a budget, and start again if the budget is raised: all calls are played."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("More?", flow="mine", budget={"tokens": 100, "when_spent": when_spent}).wait()
@@ -379,7 +379,7 @@ def test_cancelled_running_graph_ends_by_itself(tmp_path: Path, decider: str) ->
 
 @pytest.mark.parametrize("decider", ["click", "code"])
 def test_cancelled_waiting_graph_is_replayed(tmp_path: Path, decider: str) -> None:
-    """A replay repeats a cancellation by a click; one by code must be repeated by code."""
+    """A replay repeats a cancellation by a click; code must repeat a cancellation by code."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("Ask.", flow="mine").wait()
@@ -457,8 +457,8 @@ def test_another_decision_on_a_graph_is_a_miss_in_every_mode(tmp_path: Path) -> 
             assert run.approve().wait().response == "One?: True"
 
 
-def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
-    """A recorded run costs nothing; a new one calls the model and is recorded, too."""
+def test_auto_plays_recorded_runs_and_records_new_runs(tmp_path: Path) -> None:
+    """A recorded run costs nothing; a new run calls the model and is recorded, too."""
     cassette = record(tmp_path, with_own_agent(ai_message("Old.")))
     changed = with_own_agent(ai_message("New."), ai_message("More."), tools=[add])
     for answer, question in (("New.", "Ask."), ("New.", "Ask."), ("More.", "Ask more.")):
@@ -581,7 +581,7 @@ def test_busy_graph_can_be_cancelled_at_any_time(tmp_path: Path, seed: int) -> N
 
 
 def test_played_graph_does_not_continue_in_another_workbench(tmp_path: Path) -> None:
-    """A waiting replay in a store of its own cannot be continued without the cassette."""
+    """A waiting replay in a separate store cannot be continued without the cassette."""
     setup = with_graph(lambda _played: two_interrupts("One?"), answer=replies_of)
     cassette, data = record(tmp_path, setup), tmp_path / "played"
     with open_scene(tmp_path, replay=cassette, data_dir=data, setup=setup) as wb:

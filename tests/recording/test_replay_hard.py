@@ -37,7 +37,7 @@ REPLY = Usage(10, 5)
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10**9), rounds=st.lists(st.integers(1, 5), min_size=1, max_size=2))
 def test_any_interleaving_is_replayed(seed: int, rounds: list[int]) -> None:
-    """Parallel jobs overtake each other at random; their events are played in the recorded order."""
+    """Parallel jobs overtake each other at random; events are played in the recorded order."""
 
     def script(request: ModelRequest) -> Any:
         if requesting_agent(request) != "lead":
@@ -53,7 +53,7 @@ def test_any_interleaving_is_replayed(seed: int, rounds: list[int]) -> None:
 
 
 def test_concurrent_questions_find_their_recordings(tmp_path: Path) -> None:
-    """Two of them are equal."""
+    """Two of the questions are equal."""
 
     def script(request: ModelRequest) -> Any:
         if requesting_agent(request) != "lead":
@@ -68,7 +68,7 @@ def test_concurrent_questions_find_their_recordings(tmp_path: Path) -> None:
 
 
 def test_run_cancelled_during_a_stream_is_replayed(tmp_path: Path) -> None:
-    """The replay ends with the same partial text, whether code cancels it again or not."""
+    """The replay ends with the same partial text, whether code cancels the run again or not."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask()
@@ -185,7 +185,7 @@ def test_results_errors_and_progress_of_tools_are_replayed(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_run_continued_by_another_process_is_replayed(tmp_path: Path, is_killed: bool) -> None:
-    """Answer and artifacts are those of an uninterrupted run; only event numbers differ."""
+    """Answer and artifacts equal an uninterrupted run; only event numbers differ."""
     cassette = tmp_path / "c.jsonl"
     hang = True
 
@@ -224,7 +224,7 @@ def test_run_continued_by_another_process_is_replayed(tmp_path: Path, is_killed:
 
 
 def test_two_workbenches_play_one_read_only_cassette(tmp_path: Path) -> None:
-    """Both play at the same time, one of them in a running loop; no file is written next to the cassette."""
+    """Both play at the same time, one workbench in a running loop; no file is written next to the cassette."""
     place = tmp_path / "shared" / "c.jsonl"
     with open_scene(tmp_path, model=ScriptedModel(lambda _: "Yes."), record=place) as wb:
         for question in "abc":

@@ -1,4 +1,4 @@
-"""A run that was killed while it was recorded and finished by another process is replayed byte for byte."""
+"""A run that was killed during its recording and finished by another process is replayed byte for byte."""
 
 import json
 import os

@@ -99,7 +99,7 @@ def test_masked_secret_in_an_artifact_is_no_difference(tmp_path: Path) -> None:
 
 
 def test_verified_fork_uses_its_replaced_result(tmp_path: Path) -> None:
-    """This holds for a tool that is executed again, and for a call that the person had denied."""
+    """A replaced result is used for a tool that is executed again, and for a call that the person had denied."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask().wait(WAIT_S).approve().wait(WAIT_S)

@@ -26,7 +26,7 @@ FAILS = [call("report_failure", reason="It is closed."), "It failed."]
 
 
 def plan_script(request: ModelRequest) -> str:
-    """A plan of three steps: the second is retried and then asks a person, the third fails and is revised."""
+    """A plan of three steps: the second step is retried and asks a person, the third step fails and is revised."""
     prompt = request.messages[1].content
     return _turns(requesting_agent(request), prompt)[step_of(request)]
 
@@ -46,7 +46,7 @@ def _turns(agent_name: str, prompt: str) -> list[str]:
 
 
 def with_tools(wb: af.Workbench) -> None:
-    """A tool of the executor that asks nobody, and one that does."""
+    """A tool of the executor that asks nobody, and a tool that asks."""
     sent: list[str] = []
     wb.sent = sent  # type: ignore[attr-defined]  # for the tests
 
@@ -64,7 +64,7 @@ def with_tools(wb: af.Workbench) -> None:
 
 
 def approved(stage: Stage, decider: str) -> af.Run:
-    """A run whose plan, whose tool and whose revision are approved one after the other."""
+    """A run in which a plan, a tool and a revision are approved one after the other."""
     run = stage.ask(flow="plan").wait(WAIT_S)
     while run.status == "waiting":
         getattr(stage, decider)(run, instruction="Go on.")
@@ -104,7 +104,7 @@ def test_plan_is_replayed_byte_for_byte(tmp_path: Path, decider: str, protocol: 
 
 
 def test_several_plans_of_a_conversation_are_replayed(tmp_path: Path) -> None:
-    """The second one is made in the same run, the third in a follow-up and cancelled."""
+    """The second plan is made in the same run; the third plan is made in a follow-up and cancelled."""
 
     def twice(request: ModelRequest) -> str:
         if requesting_agent(request) != "agent":
@@ -193,7 +193,7 @@ def test_hostile_plan_jobs_are_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def planned_run(tmp_path: Path) -> Any:
-    """A workbench that has carried a plan out, and its run."""
+    """A workbench that has carried out a plan, and the run of the plan."""
     cassette = tmp_path / "c.jsonl"
     with open_scene(
         tmp_path, model=ScriptedModel(plan_script), record=cassette, setup=with_tools, graph_config=CONFIG

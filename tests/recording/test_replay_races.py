@@ -1,4 +1,4 @@
-"""Clicks while a run is about to pause are replayed as they took effect."""
+"""Clicks while a run is about to pause are replayed with the same effect."""
 
 import random
 import tempfile
@@ -17,7 +17,7 @@ TIMES = 6
 
 
 def script(request: ModelRequest) -> Any:
-    """Two jobs that ask twice each, one of them for two calls at once; then the lead asks too."""
+    """Two jobs that ask twice each, one job for two calls at once; then the lead asks too."""
     step = step_of(request)
     if requesting_agent(request) == "lead":
         return [jobs("a", "bb"), call("look", word="x"), "Done."][min(step, 2)]

@@ -1,4 +1,4 @@
-"""Decisions on several parallel subruns are replayed in their order."""
+"""Decisions on several parallel subruns are replayed in order."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ from artifactflow_nb.models.scripted import ScriptedModel
 
 
 class Researching(ScriptedModel):
-    """A composer that starts a parallel subrun for each word; each subrun looks its word up repeatedly.
+    """A composer that starts a parallel subrun for each word; each subrun looks up its word repeatedly.
 
     Args:
         looks: The number of look-ups by word.
@@ -106,7 +106,7 @@ def play(folder: Path, model: Researching, answers: list[Answer]) -> str:
 @pytest.mark.parametrize("first", ["click", "code"])
 @pytest.mark.parametrize("second", ["click", "code"])
 def test_subrun_decided_while_another_runs_is_replayed(tmp_path: Path, first: str, second: str) -> None:
-    """Both wait at one pause; no further pause lies between their decisions."""
+    """Both subruns wait at one pause; no further pause lies between the decisions."""
     model = Researching({"X": 1, "Y": 1}, {("X", 1): 0.3})
     answers = [Answer("X0", first, pause_s=0.1), Answer("Y0", second)]
     assert play(tmp_path, model, answers) == "completed"
@@ -141,7 +141,7 @@ def test_decisions_in_any_order_are_replayed(tmp_path: Path, seed: int) -> None:
 
 
 def test_request_after_the_end_of_the_recording_waits(tmp_path: Path) -> None:
-    """The run continues live after the recorded request, and waits for a new one."""
+    """The run continues live after the recorded request, and waits for a new request."""
     cassette = tmp_path / "c.jsonl"
     for folder, mode in (("a", "record"), ("b", "auto")):
         model = Researching({"X": 2}, {})
@@ -160,7 +160,7 @@ def test_request_after_the_end_of_the_recording_waits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("decider", ["click", "code"])
 @pytest.mark.parametrize("words", ["X", "XY"])
 def test_run_cancelled_while_its_approved_subrun_runs_is_replayed(tmp_path: Path, decider: str, words: str) -> None:
-    """Both end at the same event, and no model is called."""
+    """Run and subrun end at the same event, and no model is called."""
 
     def scene(stage: Stage) -> Any:
         project, run = ask_for_research(stage)
@@ -175,7 +175,7 @@ def test_run_cancelled_while_its_approved_subrun_runs_is_replayed(tmp_path: Path
 
 
 def test_subrun_cancelled_by_code_while_another_runs_is_replayed(tmp_path: Path) -> None:
-    """Code may cancel it again."""
+    """Code may cancel the subrun again."""
     cancelled = list[str]()
 
     def scene(stage: Stage) -> Any:
@@ -192,7 +192,7 @@ def test_subrun_cancelled_by_code_while_another_runs_is_replayed(tmp_path: Path)
 
 
 def test_decision_of_code_before_the_recorded_pause_waits(tmp_path: Path) -> None:
-    """The recorded cell was slow; in the replay it decides at once."""
+    """The recorded cell was slow; the cell in the replay decides at once."""
 
     def scene(stage: Stage) -> Any:
         project = stage.wb.projects.start("Essay", template="paper")
@@ -233,14 +233,14 @@ def decide_as_a_cell_does(stage: Stage, n_clicks: int) -> Any:
 def test_decision_without_an_id_is_on_the_recorded_request(
     tmp_path: Path, looks: dict[str, int], n_clicks: int
 ) -> None:
-    """Several requests are open; the replay takes the one that was decided."""
+    """Several requests are open; the replay takes the request that was decided."""
     model = Researching(looks, {("Y", 0): 0.5, ("X", 1): 0.3, ("Y", 1): 0.6})
     scene = partial(decide_as_a_cell_does, n_clicks=n_clicks)
     assert play_both(tmp_path, scene, model, times=3, setup=with_look)[0] == "completed"
 
 
 class SlowSearch(ScriptedModel):
-    """Two parallel search agents: one looks its word up, the other is slow."""
+    """Two parallel search agents: one agent looks up a word, the other agent is slow."""
 
     def __init__(self) -> None:
         self._lead = iter([jobs("a", "b"), report("Of both."), "Done."])

@@ -48,7 +48,7 @@ def comparable(project: Project, run: af.Run) -> Any:
 
 @pytest.mark.parametrize("calls", [(research(),), (BOTH,), (research(), research("What is Y?"))])
 def test_subruns_are_replayed_byte_for_byte(tmp_path: Path, calls: Any) -> None:
-    """There is one, two are parallel, or one follows another; ids are equal, and no model is called."""
+    """There is one subrun, two are parallel, or one follows another; ids are equal, and no model is called."""
 
     def scene(stage: Stage) -> Any:
         return comparable(*ask_for_research(stage))
@@ -92,7 +92,7 @@ def test_subrun_with_a_denial_and_an_approval_is_replayed(tmp_path: Path, option
 
 @pytest.mark.parametrize("is_click", [True, False])
 def test_run_cancelled_while_its_subrun_waited_is_replayed(tmp_path: Path, is_click: bool) -> None:
-    """Both end as recorded; a click is repeated."""
+    """Run and subrun end as recorded; a click is repeated."""
 
     def scene(stage: Stage) -> Any:
         project, run = ask_for_research(stage)
@@ -108,7 +108,7 @@ def test_run_cancelled_while_its_subrun_waited_is_replayed(tmp_path: Path, is_cl
 
 
 def test_repeated_question_finds_its_own_subrun(tmp_path: Path) -> None:
-    """This holds in each mode."""
+    """The subrun is found in each mode."""
 
     def scene(stage: Stage) -> Any:
         first, second = ask_for_research(stage), ask_for_research(stage)
@@ -172,7 +172,7 @@ wb.projects.start("Essay", template="paper").ask("Find out.").wait()
 
 @pytest.mark.parametrize(("agent_name", "after"), [("lead", 0), ("lead", 1), ("composer", 1)])
 def test_subrun_of_a_killed_process_is_continued(tmp_path: Path, agent_name: str, after: int) -> None:
-    """The process was killed at the subrun's first or last turn, or after it; no request or start is repeated."""
+    """The process was killed at the subrun's first or last turn, or later; no request or start is repeated."""
     code = [*fast_python(), "-c", DIES, str(tmp_path / "data"), str(TESTS), agent_name, str(after)]
     killed = subprocess.run(code, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()

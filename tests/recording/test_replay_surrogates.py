@@ -86,7 +86,7 @@ def test_half_surrogate_pairs_in_prompts_replay_as_recorded(tmp_path: Path) -> N
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Other systems do not let such names be.")
 def test_file_names_that_are_not_utf8_replay_as_recorded(tmp_path: Path) -> None:
-    """Python reads their bytes as half surrogate pairs."""
+    """Python reads the bytes of such names as half surrogate pairs."""
     folder = tmp_path / "notes"
     folder.mkdir()
     Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9\xff.md")).write_text("# Cats\n\nCats purr because they can.")

@@ -1,4 +1,4 @@
-"""The report says which runs are recorded, played, live or changed, and what to do about it."""
+"""The report says which runs are recorded, played, live or changed, and gives advice."""
 
 from pathlib import Path
 from typing import Any

@@ -16,7 +16,7 @@ from artifactflow_nb.recording.report import ReproducibilityReport, RunOrigin
 
 
 def open_workbench(folder: Path, *turns: Any, **options: Any) -> af.Workbench:
-    """A workbench with a model of these turns; with `replay` it has no model and its own store."""
+    """A workbench with a model of these turns; with `replay`, a workbench with a separate store and no model."""
     if options.get("replay") is None:
         options["data_dir"] = folder / "data"
     if turns:
@@ -53,7 +53,7 @@ def test_advice_for_live_runs_is_to_record_them(tmp_path: Path) -> None:
 
 
 def test_recorded_runs_are_in_the_cassette(tmp_path: Path) -> None:
-    """A run is recorded while the file contains it, and live after it was removed."""
+    """A run is recorded while the file contains the run, and live after the file was removed."""
     path = tmp_path / "c.jsonl"
     with open_workbench(tmp_path, report("A."), "One.", "Two.", record=path) as wb:
         assert wb.repro().cassette == path
@@ -89,7 +89,7 @@ def test_replayed_runs_called_no_model(tmp_path: Path, cassette: Path) -> None:
 
 
 def test_report_has_runs_of_this_workbench_or_all(tmp_path: Path) -> None:
-    """With `all=True` it includes runs of earlier workbenches."""
+    """With `all=True` the report includes runs of earlier workbenches."""
     path = tmp_path / "c.jsonl"
     with open_workbench(tmp_path, "One.", "Two.", record=path) as wb:
         wb.ask("First?").wait(20)
@@ -137,7 +137,7 @@ def test_report_escapes_texts(tmp_path: Path) -> None:
 
 
 def test_long_report_starts_with_unrecorded_runs() -> None:
-    """The advice names the first of them."""
+    """The advice names the first unrecorded runs."""
     stored = [RunOrigin(f"run-{n}", "?", "recorded", True, "record", "completed", {}, {}) for n in range(2 * MAX_ROWS)]
     live = [RunOrigin(f"run-live-{n}", "?", "live", False, "live", "completed", {}, {}) for n in range(5)]
     found = ReproducibilityReport((*stored, *live), Path("c.jsonl"), "record")

@@ -53,7 +53,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def places_of(value: Any, at: Place = ()) -> Iterator[Place]:
-    """The paths of all values; of a list only the first two, since the others are read in the same way."""
+    """The paths of all values; of a list only the first two items, since other items are read in the same way."""
     if at:
         yield at
     if isinstance(value, dict):
@@ -84,7 +84,7 @@ def replaced(value: Any, at: Place, new: Any) -> Any:
 
 
 def dumped(value: Any) -> str:
-    """Encode the JSON, with `1e999` for its placeholder."""
+    """Encode the JSON, with `1e999` for the placeholder."""
     return json.dumps(value, ensure_ascii=False).replace(f'"{ENDLESS}"', "1e999")
 
 
@@ -223,7 +223,7 @@ BAD_SETTINGS: dict[str, Any] = {
 def test_unusable_setting_is_refused_in_cassettes_and_sealed_files(
     tmp_path: Path, samples: SampleStore, problem: str
 ) -> None:
-    """The error has its name and value, and no row of the file is stored."""
+    """The error has name and value of the setting, and no row of the file is stored."""
     settings = BAD_SETTINGS[problem]
     rows = with_json(recording()[1], "runs", "settings_json", settings)
     (tmp_path / "x.jsonl").write_bytes(one_recording(head_of(rows), rows))
@@ -253,7 +253,7 @@ def forged(path: Path, samples: SampleStore, change: Callable[[RunRows], RunRows
 
 
 def odd_rows(rows: RunRows) -> Iterator[RunRows]:
-    """Copies of the rows, each with another value in one column or in one field of its JSON."""
+    """Copies of the rows, each with another value in one column or in one field of a JSON column."""
     seen: set[tuple[Any, ...]] = set()
     shape = 0
     for table, found in rows.tables.items():
@@ -302,7 +302,7 @@ def test_any_value_of_a_field_is_refused_or_usable(samples: SampleStore, tmp_pat
 
 
 def show(path: Path, parts: Any) -> None:
-    """Write the rows into a store and read all its frames."""
+    """Write the rows into a store and read all frames of the store."""
     path.unlink(missing_ok=True)
     with closing(connect(path)) as db:
         write_store(db, parts)

@@ -93,7 +93,7 @@ def test_failed_run_has_no_answer(tmp_path: Path) -> None:
 
 
 async def test_imported_rows_are_the_same_in_the_other_store(samples: SampleStore, other: Database) -> None:
-    """Only decisions for a whole conversation change: they become decisions for their run."""
+    """Only decisions for a whole conversation change, and become decisions for the run."""
     rows = rows_of(samples)
     assert await other.write(lambda db: import_rows(db, rows)) == sum(map(len, rows.tables.values()))
     with scratch_connection(other.path) as db:

@@ -46,7 +46,7 @@ def test_parts_of_a_sealed_run_are_read_back(parts: SealedParts, file: Path) -> 
 
 
 def test_hash_of_the_manifest_covers_everything_else_in_the_file(file: Path) -> None:
-    """It can be computed without the package, and each other member is listed with its hash."""
+    """The hash can be computed without the package, and each other member is listed with a hash."""
     members = members_of(file)
     manifest = json.loads(members.pop("manifest.json"))
     stored = manifest.pop("sha256")
@@ -238,7 +238,7 @@ def test_run_with_any_texts_and_values_can_be_sealed_and_opened(
 
 
 def test_failed_and_cancelled_runs_can_be_sealed_and_opened(tmp_path: Path, workbench: OpenWorkbench) -> None:
-    """A run with an empty answer, one whose model failed, and one that was cancelled while it waited."""
+    """A run with an empty answer, a run with a failed model, and a run that was cancelled while it waited."""
 
     @af.tool(permission="confirm")
     async def ask_first(_ctx: af.ToolContext) -> str:

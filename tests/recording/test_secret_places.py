@@ -66,7 +66,7 @@ def script(request: ModelRequest) -> Any:
 
 @af.tool()
 def look(ctx: af.ToolContext, url: str, note: str) -> str:
-    """Look an address up, and tell its headers."""
+    """Look up an address, and return the headers."""
     return f"{url} {note}\nAuthorization: Bearer {SHOWN['header']}\n{SHOWN['package']}==1.0"
 
 
@@ -105,7 +105,7 @@ def open_workbench(folder: Path, **options: Any) -> af.Workbench:
 
 
 def contents(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, and of the members of a zipped one."""
+    """The bytes of a file, and of the members of a zip file."""
     yield path.read_bytes()
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as file:
@@ -149,7 +149,7 @@ def test_verification_does_not_depend_on_the_secrets_of_the_environment(
 def test_no_file_log_or_repr_holds_a_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Files and log contain no secret; the store contains only those that were unknown."""
+    """Files and log contain no secret; the store contains only secrets that were unknown."""
     monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
     caplog.set_level(logging.DEBUG)
     cassette, sealed = tmp_path / "c.jsonl", tmp_path / "x.afrun"

@@ -1,4 +1,4 @@
-"""Steps of a run are numbered by their start, and a change is checked against them."""
+"""Steps of a run are numbered by start, and a change is checked against the steps."""
 
 from pathlib import Path
 

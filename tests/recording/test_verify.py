@@ -107,7 +107,7 @@ def test_plan_compose_and_research_of_a_project_come_out_the_same(tmp_path: Path
 
 @pytest.fixture
 def sealed_fork(tmp_path: Path) -> Path:
-    """A fork of a run that continues another one, sealed."""
+    """A sealed fork of a run that continues another run."""
     with open_workbench(tmp_path, model=ScriptedModel(script, delay_s=0.0005), record=tmp_path / "c.jsonl") as wb:
         first = wb.ask("Fruit?").wait(20).approve().wait(20)
         second = wb.ask("And vegetables?", conversation_id=first).wait(20).approve().wait(20)
@@ -206,7 +206,7 @@ def test_run_with_a_cost_limit_verifies_without_prices(tmp_path: Path, when_spen
 
 
 def test_run_after_a_run_of_an_adapted_graph_verifies(tmp_path: Path) -> None:
-    """The run of the graph is not executed again, and its message is there for the run after it."""
+    """The run of the graph is not executed again, and its message is there for the later run."""
 
     def setup(wb: af.Workbench) -> None:
         wb.register_flow("mine", af.adapt(prebuilt(ScriptedChat(script=[graph_reply("From the graph.")]), [])))
@@ -221,7 +221,7 @@ def test_run_after_a_run_of_an_adapted_graph_verifies(tmp_path: Path) -> None:
 
 
 def test_run_that_was_not_recorded_is_reported(tmp_path: Path) -> None:
-    """A subrun that is started only in the verification."""
+    """A subrun is started only in the verification."""
     model = test_replay_subrun_decisions.Researching({"X": 1}, {})
     with open_scene(tmp_path, model=model, record=tmp_path / "c", setup=with_look) as wb:
         _, run = test_replay_subrun_decisions.ask_for_research(Stage(wb, is_played=False))
