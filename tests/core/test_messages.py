@@ -13,7 +13,7 @@ def test_messages_are_values():
 
 
 def test_total_tokens_are_input_and_output():
-    """Cached and reasoning tokens are parts of the input and the output and do not count twice."""
+    """Cached tokens are part of the input, reasoning tokens of the output; neither counts twice."""
     assert Usage(10, 5, reasoning_tokens=3, cache_read_tokens=8).total_tokens == 15
 
 

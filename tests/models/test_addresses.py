@@ -74,13 +74,13 @@ async def ask(url: str) -> str:
     ],
 )
 async def test_path_and_query_of_an_address_are_kept(server, address, path, key):
-    """Azure's version, paths below a proxy, and an address that was copied with the path of a request."""
+    """An address may have Azure's version, a path below a proxy, or the copied path of a request."""
     assert await ask(server + address) == "Hello."
     assert _Handler.requests == [(path, key)]
 
 
 def test_copy_has_no_key_of_the_query():
-    """A version is no secret; any other field may be one."""
+    """A version is no secret; any other field of a query may be a secret."""
     assert split_query("https://a.example/v1?key=s&x=") == ("https://a.example/v1", {"key": "s", "x": ""})
     assert OpenAIModel("https://a.example/v1?key=s", None, "m").__getstate__()["_query"] == {}
     assert OpenAIModel("https://a.example/v1?api-version=1", None, "m").__getstate__()["_query"] == {"api-version": "1"}
@@ -95,7 +95,7 @@ async def test_endpoint_on_this_machine_is_reached_without_the_proxy(server, mon
 
 
 async def test_error_behind_a_proxy_names_the_proxy_without_its_password(monkeypatch):
-    """The variable, the proxy, and what would avoid it."""
+    """The error names the variable, the proxy, and how to avoid the proxy."""
     for name in ("http_proxy", "no_proxy", "NO_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HTTP_PROXY", "http://user:secret-word@127.0.0.1:9")
@@ -107,7 +107,7 @@ async def test_error_behind_a_proxy_names_the_proxy_without_its_password(monkeyp
 
 
 def test_proxy_of_an_address_follows_the_environment(monkeypatch):
-    """By scheme; not for hosts in NO_PROXY and for this machine."""
+    """The scheme decides; hosts in NO_PROXY and this machine have no proxy."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HTTPS_PROXY", PROXY)
@@ -120,7 +120,7 @@ def test_proxy_of_an_address_follows_the_environment(monkeypatch):
 
 @pytest.mark.parametrize("excluded", ["[::1]", "::1/128", "fd07:b51a:cc66:f0::/64,10.0.0.0/8", "::/0,.local"])
 async def test_networks_in_no_proxy_stop_no_request(monkeypatch, excluded):
-    """Docker and OrbStack write them; the request goes through the proxy, which is dead here."""
+    """Docker and OrbStack write networks into NO_PROXY; the request goes through the proxy, which is dead here."""
     for name in ("http_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HTTP_PROXY", "127.0.0.1:9")
@@ -133,7 +133,7 @@ async def test_networks_in_no_proxy_stop_no_request(monkeypatch, excluded):
     "proxy", ["socks4://u:secret@127.0.0.1:9", "socks://u:secret@127.0.0.1:9", "http://u:secret@[::1"]
 )
 async def test_proxy_that_cannot_be_used_is_said(monkeypatch, proxy):
-    """A scheme that the library does not know, and a broken address."""
+    """The error names the proxy: its scheme is unknown, or its address is broken."""
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ALL_PROXY", proxy)
@@ -152,7 +152,7 @@ async def test_proxy_that_cannot_be_used_is_said(monkeypatch, proxy):
     ],
 )
 async def test_models_are_listed_in_any_form(server, body):
-    """Lists of OpenAI, Together and Ollama."""
+    """OpenAI, Together and Ollama have different forms of lists."""
     _Handler.answer = ("application/json", body)
     assert await OpenAIModel(f"{server}/v1", KEY, "m").list_models() == ["a", "b"]
 
@@ -162,7 +162,7 @@ async def test_models_are_listed_in_any_form(server, body):
     "body", [b"", b"null", b"{}", b"[1]", b'{"data": [{}]}', b"<html></html>", b"{", b'{"data": 5}', b"[" * 9000]
 )
 async def test_list_of_models_that_is_none_is_an_error_of_the_endpoint(server, media_type, body):
-    """Whatever the endpoint answers, the error says what it sent."""
+    """Whatever the endpoint answers, the error quotes the answer."""
     _Handler.answer = (media_type, body)
     with pytest.raises(ModelError, match=r"/v1/models sent something that is not"):
         await OpenAIModel(f"{server}/v1", KEY, "m").list_models()
@@ -179,5 +179,5 @@ async def test_list_of_models_that_is_none_is_an_error_of_the_endpoint(server, m
     ],
 )
 def test_prompt_that_the_endpoint_cut_is_said(usage, sent, is_cut):
-    """Usage says far fewer tokens than were sent; cached ones may be counted apart."""
+    """The usage has far fewer tokens than were sent; cached tokens may be counted apart."""
     assert ("num_ctx" in cut_prompt_notice(usage, Usage(sent, 0))) is is_cut

@@ -115,7 +115,7 @@ async def test_permanent_error_is_not_retried(status):
     ],
 )
 async def test_refused_key_is_named_by_where_it_came_from(key, variable, advice, monkeypatch):
-    """The variable is named only if the key came from there."""
+    """The variable is named only if the key came from the variable."""
     monkeypatch.setenv("OPENAI_API_KEY", variable)
     with ChatServer([Answer(status=401)]) as server:
         model = OpenAIModel(server.base_url, key, "m")
@@ -301,7 +301,7 @@ async def test_password_in_the_address_is_sent_and_never_logged(login: str, capl
     ["http://ada:hunter2@host:99999/v1", "http://ada:hunter2@[::1", "http://ada:hun/ter2@host/v1", "x://a:hunter2@h"],
 )
 def test_invalid_address_is_rejected_without_its_password(address: str) -> None:
-    """The password is not shown even if its end is ambiguous, as with a slash in it."""
+    """The password is not shown even if a slash in the password makes its end ambiguous."""
     with pytest.raises(UsageError) as refused:
         OpenAIModel(address, KEY, "m")
     with pytest.raises(UsageError) as also_refused:

@@ -156,8 +156,8 @@ async def test_calls_are_read_in_every_style(style, n):
     """Missing, repeated or misplaced indexes, ids, names and arguments give the same calls."""
     n = 1 if style == "function_call" else n
     answer = calling(*CALLS[:n], text="I look.", call_style=style, chunk_chars=4)
-    found, _ = await take([answer], max_retries=0, **TOOLS)
-    reply = found[-1]
+    events, _ = await take([answer], max_retries=0, **TOOLS)
+    reply = events[-1]
     assert reply.calls == tuple(ToolCall(name, params) for name, params in CALLS[:n])
     assert (reply.content, reply.finish_reason) == ("I look.", "tool_calls")
 
@@ -214,21 +214,21 @@ def test_finish_reason_does_not_affect_calls():
 
 async def test_reply_of_calls_only_has_no_text():
     """The first piece of a call counts as the first output."""
-    found, _ = await take([calling(*CALLS)], **TOOLS)
-    assert text_of(found) == found[-1].content == ""
-    assert found[-1].ttft_ms is not None
-    found, _ = await take([Answer(finish_reason="length")], **TOOLS)
-    assert found[-1].ttft_ms is None
+    events, _ = await take([calling(*CALLS)], **TOOLS)
+    assert text_of(events) == events[-1].content == ""
+    assert events[-1].ttft_ms is not None
+    events, _ = await take([Answer(finish_reason="length")], **TOOLS)
+    assert events[-1].ttft_ms is None
 
 
 async def test_calls_of_a_broken_stream_are_discarded():
     """A stream that breaks within a call is retried, and the reply has the calls of the second attempt."""
-    found, _ = await take([calling(CALLS[0], chunk_chars=4, cut_after=3), calling(CALLS[1])], **TOOLS)
-    at = next(i for i, event in enumerate(found) if isinstance(event, RetryNotice))  # the start of the attempt follows
-    assert "".join(delta.text for delta in found[:at]) != ""
-    assert {delta.tool for delta in found[at + 2 : -1]} == {"read_artifact"}
-    assert "".join(delta.text for delta in found[at + 2 : -1]) == '{"id": "a"}'
-    assert found[-1].calls == (ToolCall("read_artifact", {"id": "a"}),)
+    events, _ = await take([calling(CALLS[0], chunk_chars=4, cut_after=3), calling(CALLS[1])], **TOOLS)
+    at = next(i for i, event in enumerate(events) if isinstance(event, RetryNotice))  # the start of the attempt follows
+    assert "".join(delta.text for delta in events[:at]) != ""
+    assert {delta.tool for delta in events[at + 2 : -1]} == {"read_artifact"}
+    assert "".join(delta.text for delta in events[at + 2 : -1]) == '{"id": "a"}'
+    assert events[-1].calls == (ToolCall("read_artifact", {"id": "a"}),)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_call_cut_by_the_token_limit_is_reported(text):
 
 
 def test_token_limit_loses_only_the_truncated_call():
-    """Calls before the last one are complete, and so is the last one if its arguments are."""
+    """Calls before the last call are complete, and so is the last call if its arguments are complete."""
     calls = (("f", "{}"), ("g", '{"x": 1}'))
     assert read(call_deltas("openai", calls, 4), "length") == (ToolCall("f", {}), ToolCall("g", {"x": 1}))
 
@@ -312,7 +312,7 @@ def test_call_without_a_name_is_reported_to_the_model():
 
 
 def test_line_breaks_within_a_text_are_read():
-    """Strict JSON forbids them, but models write them."""
+    """Strict JSON forbids line breaks within a text, but models write such texts."""
     assert arguments('{"x": "a\n\tb"}')[0].params == {"x": "a\n\tb"}
 
 
@@ -335,7 +335,7 @@ def test_oversized_numbers_stay_text():
     "text", [r'{"a\ud800": "\ud83d\ude42 \udfff"}', r'"{\"a\ud800\": \"\\ud83d\\ude42 \\udfff\"}"']
 )
 def test_lone_surrogates_are_replaced(text):
-    """Files and databases reject them; whole pairs are unchanged."""
+    """Files and databases reject lone surrogates; whole pairs are unchanged."""
     assert arguments(text)[0].params == {"a?": "🙂 ?"}
 
 
@@ -363,11 +363,11 @@ async def test_malformed_call_is_a_broken_stream(calls):
 
 async def test_estimated_tokens_count_tools_and_calls():
     """The estimate includes schemas, calls in the transcript and calls in the reply."""
-    found, _ = await take([calling(("web_search", {"query": "x" * 400}), usage="none")], **TOOLS)
+    events, _ = await take([calling(("web_search", {"query": "x" * 400}), usage="none")], **TOOLS)
     plain, _ = await take([Answer(usage="none", finish_reason="length")])
-    assert found[-1].usage.estimated
-    assert found[-1].usage.output_tokens > 100
-    assert found[-1].usage.input_tokens > plain[-1].usage.input_tokens
+    assert events[-1].usage.estimated
+    assert events[-1].usage.output_tokens > 100
+    assert events[-1].usage.input_tokens > plain[-1].usage.input_tokens
     assert plain[-1].usage == Usage(5, 0, estimated=True)
 
 
@@ -433,8 +433,8 @@ async def test_rejected_tool_choice_is_left_out():
         model = OpenAIModel(server.base_url, KEY, "m", sleep=waits)
         for attempts in (2, 1):
             request = ModelRequest((Message("user", "q"),), **TOOLS, tool_choice="none")
-            found = [event async for event in model.stream(request)]
-            assert (found[-1].content, found[-1].attempts) == ("fine", attempts)
+            events = [event async for event in model.stream(request)]
+            assert (events[-1].content, events[-1].attempts) == ("fine", attempts)
         await model.aclose()
     assert ["tool_choice" in request.body for request in server.requests] == [True, False, False]
     assert all("tools" in request.body and "stream_options" in request.body for request in server.requests)
@@ -453,5 +453,5 @@ def test_schema_of_a_tool_is_sent_as_json():
 
 
 def test_stored_arguments_are_parsed_by_the_same_rules():
-    """Arguments that are stored as text are parsed by the same rules as streamed ones."""
+    """Arguments that are stored as text are parsed by the same rules as streamed arguments."""
     assert read_call("f", "".join(pieces('{"x": [1, "a"]}', 1))) == [ToolCall("f", {"x": [1, "a"]})]

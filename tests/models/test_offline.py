@@ -85,7 +85,7 @@ async def test_denied_report_still_gives_the_answer(sources: SourceManager):
 
 
 async def test_earlier_report_is_rewritten(sources: SourceManager):
-    """A second question of a conversation rewrites the report of the first one."""
+    """A second question of a conversation rewrites the report of the first question."""
     drive = Drive(OfflineModel(), sources)
     await drive.ask(QUESTION)
     await drive.ask("How are temperature probes calibrated?")
@@ -96,7 +96,7 @@ async def test_earlier_report_is_rewritten(sources: SourceManager):
 
 
 async def test_unlisted_report_is_rewritten(sources: SourceManager):
-    """A report that exists although the prompt does not list it is rewritten after the conflict."""
+    """An existing report that the prompt does not list is rewritten after the conflict."""
     drive = Drive(OfflineModel(), sources, artifacts={"research_report": "Another run wrote this."})
     drive.lists_artifacts = False
     await drive.ask(QUESTION)
@@ -105,7 +105,7 @@ async def test_unlisted_report_is_rewritten(sources: SourceManager):
 
 
 async def test_denied_rewrite_still_gives_the_answer(sources: SourceManager):
-    """A follow-up whose report may not replace the earlier one answers and says so."""
+    """A follow-up answers if its report may not replace the earlier report, and says so."""
     drive = Drive(OfflineModel(), sources)
     await drive.ask(QUESTION)
     drive.refuse["rewrite_artifact:research_report"] = "Permission denied"
@@ -115,7 +115,7 @@ async def test_denied_rewrite_still_gives_the_answer(sources: SourceManager):
 
 
 async def test_follow_up_uses_the_earlier_question(sources: SourceManager):
-    """A question that refers back is understood with the words of the earlier one."""
+    """A question that refers back is understood with the words of the earlier question."""
     history = (Message("user", "How are temperature probes calibrated?"), Message("assistant", "In an ice bath."))
     answer = await Drive(OfflineModel(), sources).ask("And when is one of them sent back?", history)
     assert "local:handbook/sensors.md#calibration" in answer
@@ -130,7 +130,7 @@ def test_pasted_result_is_part_of_the_question():
 
 
 async def test_turn_without_tools_and_results_is_an_answer():
-    """Such a turn calls no tool."""
+    """A turn without tools and results calls no tool."""
     request = ModelRequest((Message("system", "-"), Message("user", "What is in the sources?")))
     reply = [event async for event in OfflineModel().stream(request)][-1]
     assert isinstance(reply, ModelReply)

@@ -12,9 +12,9 @@ from artifactflow_nb.models.openai.client import OpenAIModel
 
 async def test_turn_streams_deltas_and_ends_with_the_reply():
     """The last event has text, usage, finish reason, model and times."""
-    found, server = await take([Answer("Hello, world", chunk_chars=5, cached_tokens=7, reasoning_tokens=2)])
-    reply = found[-1]
-    assert [event.text for event in found[:-1]] == ["Hello", ", wor", "ld"]
+    events, server = await take([Answer("Hello, world", chunk_chars=5, cached_tokens=7, reasoning_tokens=2)])
+    reply = events[-1]
+    assert [event.text for event in events[:-1]] == ["Hello", ", wor", "ld"]
     assert isinstance(reply, ModelReply)
     assert (reply.content, reply.finish_reason, reply.model, reply.attempts) == (
         "Hello, world",
@@ -69,23 +69,23 @@ async def test_further_turns_use_one_connection():
 async def test_multibyte_characters_survive_any_cut(packet_bytes):
     """Chinese, accents and emoji are complete for any split into packets."""
     text = "上下文管理器：naïve café 🙂🙃 — done"
-    found, _ = await take([Answer(text, chunk_chars=1, packet_bytes=packet_bytes)])
-    assert text_of(found) == found[-1].content == text
+    events, _ = await take([Answer(text, chunk_chars=1, packet_bytes=packet_bytes)])
+    assert text_of(events) == events[-1].content == text
 
 
 @pytest.mark.parametrize("usage", ["last", "finish", "every"])
 async def test_last_usage_counts(usage):
     """Usage may be in a last chunk without choices, with the finish reason or in every chunk."""
-    found, _ = await take([Answer("abcdef", chunk_chars=2, usage=usage)])
-    assert found[-1].usage == Usage(11, 3)
+    events, _ = await take([Answer("abcdef", chunk_chars=2, usage=usage)])
+    assert events[-1].usage == Usage(11, 3)
 
 
 @pytest.mark.parametrize("broken", [None, {}, {"prompt_tokens": None, "completion_tokens": 3}])
 async def test_missing_usage_is_estimated_and_marked(broken):
     """Without usable counts the tokens are estimated from characters."""
     body = sse(chunk({"content": "x" * 40}, "stop", usage=broken)) + b"data: [DONE]\n\n"
-    found, _ = await take([Answer(raw=body)])
-    assert found[-1].usage == Usage(5, 10, estimated=True)
+    events, _ = await take([Answer(raw=body)])
+    assert events[-1].usage == Usage(5, 10, estimated=True)
 
 
 @pytest.mark.parametrize("status", [400, 422])
@@ -100,15 +100,15 @@ async def test_rejected_stream_options_are_left_out(status):
     with ChatServer(script) as server:
         model = OpenAIModel(server.base_url, KEY, "m")
         for attempts in (2, 1):
-            found = [event async for event in model.stream(ModelRequest((Message("user", "q"),), max_retries=0))]
-            assert sum(isinstance(event, RetryNotice) for event in found) == attempts - 1
-            assert (found[-1].content, found[-1].attempts, found[-1].usage.estimated) == ("fine", attempts, True)
+            events = [event async for event in model.stream(ModelRequest((Message("user", "q"),), max_retries=0))]
+            assert sum(isinstance(event, RetryNotice) for event in events) == attempts - 1
+            assert (events[-1].content, events[-1].attempts, events[-1].usage.estimated) == ("fine", attempts, True)
         await model.aclose()
         assert ["stream_options" in request.body for request in server.requests] == [True, False, False]
 
 
 async def test_closing_the_iteration_closes_the_connection():
-    """The endpoint notices it at once."""
+    """The endpoint notices the closed connection at once."""
     with ChatServer([Answer("x" * 4000, delay_s=0.01)]) as server:
         model = OpenAIModel(server.base_url, KEY, "m")
         stream = model.stream(ModelRequest((Message("user", "q"),)))
@@ -142,8 +142,8 @@ async def test_cancelling_closes_the_connection():
 async def test_stream_left_open_does_not_delay_the_turn():
     """The turn ends at [DONE], whether or not the endpoint closes its stream."""
     async with asyncio.timeout(20):
-        found, _ = await take([Answer("abcd", usage="none", hang_after=3)])
-    assert found[-1].content == "abcd"
+        events, _ = await take([Answer("abcd", usage="none", hang_after=3)])
+    assert events[-1].content == "abcd"
 
 
 async def test_closed_model_can_be_used_again():
@@ -151,8 +151,8 @@ async def test_closed_model_can_be_used_again():
     with ChatServer([Answer("one"), Answer("two")]) as server:
         model = OpenAIModel(server.base_url, KEY, "m")
         for text in ("one", "two"):
-            found = [event async for event in model.stream(ModelRequest((Message("user", "q"),)))]
-            assert found[-1].content == text
+            events = [event async for event in model.stream(ModelRequest((Message("user", "q"),)))]
+            assert events[-1].content == text
             await model.aclose()
 
 
@@ -162,11 +162,11 @@ async def test_server_in_its_own_process_answers_by_model_and_turn():
         model = OpenAIModel(base_url, KEY, "m")
         prompt = [Message("user", "q")]
         for text in ("first", "second", "second"):
-            found = [event async for event in model.stream(ModelRequest(tuple(prompt)))]
-            assert found[-1].content == text
+            events = [event async for event in model.stream(ModelRequest(tuple(prompt)))]
+            assert events[-1].content == text
             prompt += [Message("assistant", text), Message("user", "go on")]
-        found = [event async for event in model.stream(ModelRequest((Message("user", "q"),), model="calls"))]
-        assert found[-1].calls == (ToolCall("f", {"x": 1}),)
+        events = [event async for event in model.stream(ModelRequest((Message("user", "q"),), model="calls"))]
+        assert events[-1].calls == (ToolCall("f", {"x": 1}),)
         with pytest.raises(ModelRejected, match="'other' does not exist"):
             _ = [event async for event in model.stream(ModelRequest(tuple(prompt), model="other"))]
         await model.aclose()

@@ -38,7 +38,7 @@ def test_output_tokens_are_those_that_are_billed(reported, output):
     ],
 )
 def test_cost_that_the_endpoint_reports_is_read(more, headers, cost):
-    """Fields of OpenRouter and Perplexity, the header of LiteLLM."""
+    """OpenRouter and Perplexity have fields with the cost, LiteLLM has a header."""
     assert read_usage({"prompt_tokens": 1, "completion_tokens": 1, **more}, headers).reported_usd == cost
 
 
@@ -46,7 +46,7 @@ def test_cost_that_the_endpoint_reports_is_read(more, headers, cost):
     "more", [{"prompt_tokens_details": {"cached_tokens": 7}}, {"prompt_cache_hit_tokens": 7}, {"cached_tokens": 7}]
 )
 def test_cached_tokens_are_read(more):
-    """Fields of OpenAI, DeepSeek and Moonshot."""
+    """OpenAI, DeepSeek and Moonshot have different fields."""
     assert read_usage({"prompt_tokens": 9, "completion_tokens": 1, **more}, {}).cache_read_tokens == 7
 
 
@@ -60,13 +60,13 @@ def test_listed_price_belongs_to_the_endpoint():
 
 
 def test_cached_tokens_have_the_price_of_the_provider():
-    """1,000 tokens, half of them cached, and 100 of the reply."""
+    """The prompt has 1,000 tokens, half of them cached; the reply has 100 tokens."""
     usage = Usage(1000, 100, cache_read_tokens=500)
     assert cost_usd(PriceTable({}, OPENAI), ["gpt-4o"], usage) == pytest.approx((500 * 2.5 + 500 * 1.25 + 1000) / 1e6)
 
 
 def test_price_of_the_person_precedes_the_listed_one_and_a_reported_cost_both():
-    """The order in which costs are found."""
+    """The order is: a reported cost, the person's price, a listed price."""
     table = PriceTable({"gpt-4o": Price(input=1000, output=0)}, OPENAI)
     assert cost_usd(table, ["gpt-4o"], Usage(1000, 0)) == 1
     assert cost_usd(table, ["gpt-4o"], Usage(1000, 0, reported_usd=0.5)) == 0.5

@@ -35,7 +35,7 @@ def test_system_message_and_last_message_are_marked() -> None:
 
 
 def test_results_of_native_calls_and_empty_texts_have_no_mark() -> None:
-    """Endpoints refuse both; the last message with a text is marked."""
+    """Endpoints refuse marks in results and in empty texts; the last message with a text is marked."""
     calls = (ToolCall("look", {}), ToolCall("look", {}))
     wire = wire_messages([Message("system", "Role."), Message("user", "Why?"), Message("assistant", "", calls),
                           Message("tool", "One."), Message("tool", "Two.")])  # fmt: skip

@@ -56,7 +56,7 @@ def test_pieces_of_a_field_are_joined(pieces: list[dict[str, Any]], values: dict
 
 
 def test_fields_of_parallel_calls_stay_with_their_calls() -> None:
-    """Also without an index, and inside of `function`; a call that is split into two keeps the fields once."""
+    """Fields may lack an index or be inside of `function`; a call that becomes two calls keeps the fields once."""
     reader = NativeCallReader()
     pieces: list[dict[str, Any]] = [
         {"function": {"name": "look", "arguments": {"at": "a"}}, "extra_content": SIGNATURE},

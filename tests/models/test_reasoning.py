@@ -11,9 +11,9 @@ from artifactflow_nb.models.openai.reasoning import split_delta
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 async def test_reasoning_fields_become_reasoning_and_not_content(field):
     """Either field is streamed as reasoning and is not part of the answer."""
-    found, _ = await take([Answer("The answer", reasoning="Let me see", reasoning_field=field, chunk_chars=3)])
-    assert text_of(found, "reasoning") == found[-1].reasoning == "Let me see"
-    assert text_of(found) == found[-1].content == "The answer"
+    events, _ = await take([Answer("The answer", reasoning="Let me see", reasoning_field=field, chunk_chars=3)])
+    assert text_of(events, "reasoning") == events[-1].reasoning == "Let me see"
+    assert text_of(events) == events[-1].content == "The answer"
 
 
 @pytest.mark.parametrize("chunk_chars", [1, 2, 3, 5, 8, 100])
@@ -59,13 +59,13 @@ async def test_think_tags_are_recognised_at_any_cut(text, reasoning, content, ch
     """Text within tags, or before a lone closing tag, is reasoning; a quoted tag is not."""
     with ChatServer([Answer(text, chunk_chars=chunk_chars, finish_reason="length")]) as server:
         model = OpenAIModel(server.base_url, KEY, "m")
-        found = [event async for event in model.stream(ModelRequest((Message("user", "q"),)))]
+        events = [event async for event in model.stream(ModelRequest((Message("user", "q"),)))]
         await model.aclose()
-    assert (found[-1].reasoning, found[-1].content) == (reasoning, content)
+    assert (events[-1].reasoning, events[-1].content) == (reasoning, content)
     if not text.startswith(
         ("no opening tag", "a\n[/")
-    ):  # that one is known to be reasoning only once it has been shown
-        assert (text_of(found, "reasoning"), text_of(found)) == (reasoning, content)
+    ):  # this text is known to be reasoning only once it has been shown
+        assert (text_of(events, "reasoning"), text_of(events)) == (reasoning, content)
 
 
 THOUGHT = {"type": "reasoning.text", "text": "hm"}
@@ -93,5 +93,5 @@ THOUGHT = {"type": "reasoning.text", "text": "hm"}
     ],
 )
 def test_delta_has_reasoning_in_one_place(delta, expected):
-    """Fields and content parts of the endpoints; what comes in two fields counts once."""
+    """Endpoints send reasoning in fields or in content parts; text that comes in two fields counts once."""
     assert split_delta(delta) == expected

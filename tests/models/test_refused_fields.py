@@ -173,7 +173,7 @@ def test_other_errors_name_no_field(status: int, body: object) -> None:
     ],
 )
 def test_demanded_field_is_filled_in_where_there_is_none(message: str, field: str) -> None:
-    """A second demand of the same field is an error; what a message has is never replaced."""
+    """A second demand of the same field is an error; a field that a message has is never replaced."""
     call = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
     own = [{"role": "assistant", "reasoning_content": "hm", "tool_calls": [{**call, "extra_content": {"google": "S"}}]}]
     other = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "tool_calls": [call, call]}]
@@ -219,16 +219,16 @@ async def test_each_refused_field_costs_one_attempt_and_is_remembered_for_the_mo
     waits = Waits()
     with ChatServer(script) as server:
         model = OpenAIModel(server.base_url, KEY, "o9", extra_body={"max_tokens": 9}, sleep=waits)
-        found = await turn(model, temperature=0.2, extra_body={"reasoning_effort": "low"})
+        events = await turn(model, temperature=0.2, extra_body={"reasoning_effort": "low"})
         again = await turn(model, temperature=0.2, extra_body={"reasoning_effort": "low"})
         await turn(model, temperature=0.2, model="other")
         await model.aclose()
-    notices = [event for event in found if isinstance(event, RetryNotice)]
+    notices = [event for event in events if isinstance(event, RetryNotice)]
     assert [notice.delay_s for notice in notices] == [0, 0, 0]
     assert "refused the field temperature, which is left out from now on for this model" in notices[0].reason
     assert "max_tokens, which is sent as max_completion_tokens from now on" in notices[1].reason
     assert not any(KEY in notice.reason for notice in notices)
-    assert (found[-1].attempts, again[-1].attempts, waits) == (4, 1, [0, 0, 0])
+    assert (events[-1].attempts, again[-1].attempts, waits) == (4, 1, [0, 0, 0])
     last, other = server.requests[-2].body, server.requests[-1].body
     assert last.keys() == {"model", "messages", "stream", "stream_options", "max_completion_tokens"}
     assert (last["max_completion_tokens"], other["max_tokens"], other["temperature"]) == (9, 9, 0.2)
@@ -238,7 +238,7 @@ async def test_each_refused_field_costs_one_attempt_and_is_remembered_for_the_mo
 
 
 async def test_field_that_is_refused_under_both_names_is_left_out() -> None:
-    """An endpoint that knows neither name of the limit gets none."""
+    """An endpoint that knows neither name of the limit gets no limit."""
 
     def script(request: Any) -> Answer:
         sent = [name for name in ("max_tokens", "max_completion_tokens") if name in request.body]
@@ -267,7 +267,7 @@ async def test_endpoint_that_does_not_stream_answers_whole() -> None:
 
 
 async def test_cache_marks_that_are_refused_are_left_out() -> None:
-    """A field of messages is removed wherever it stands."""
+    """A field of messages is removed from every message."""
 
     def script(request: Any) -> Answer:
         if "cache_control" in json.dumps(request.body):

@@ -28,7 +28,7 @@ def ending(reason: str | None, *, choice: Any = None, **more: Any) -> Answer:
     ],
 )
 async def test_good_reasons_have_one_spelling(reason: str, stored: str) -> None:
-    """Together, Gemini, Mistral and others spell them otherwise."""
+    """Together, Gemini, Mistral and others spell good reasons otherwise."""
     found, _ = await take([ending(reason)])
     assert (found[-1].content, found[-1].finish_reason) == ("Half an ", stored)
 
@@ -56,7 +56,7 @@ ERROR = {"code": 502, "message": "Provider disconnected"}
     ],
 )
 async def test_reply_that_was_broken_off_is_taken_again(broken: Answer) -> None:
-    """Half an answer is never the answer, and neither is an empty one."""
+    """Half an answer is never the answer, and an empty answer is not either."""
     found, server = await take([broken, Answer("Whole.")])
     assert (found[-1].content, found[-1].attempts, len(server.requests)) == ("Whole.", 2, 2)
 
@@ -100,7 +100,7 @@ async def test_last_attempt_says_why_and_keeps_the_text(reason: str, n_requests:
     ],
 )
 async def test_failed_tool_use_is_one_bad_sample(failure: Answer) -> None:
-    """Groq refuses what the model wrote; the next sample counts, and nothing is left out of the request."""
+    """Groq refuses the model's text; the next sample counts, and nothing is left out of the request."""
     found, server = await take([failure, Answer("fine")], temperature=0.5, **TOOLS)
     assert (found[-1].content, [request.body["temperature"] for request in server.requests]) == ("fine", [0.5, 0.5])
     with pytest.raises(ToolsRefused):

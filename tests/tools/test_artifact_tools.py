@@ -177,7 +177,7 @@ def test_passage_copied_from_a_read_is_found(tmp_path: Path) -> None:
 
 
 async def test_spaces_around_an_id_are_ignored(shelf: Shelf) -> None:
-    """Models write such spaces."""
+    """Models write spaces around ids."""
     await shelf.write("text", " report\n")
     assert (await shelf.call(read_artifact, id="\treport ")).data == "text"
 

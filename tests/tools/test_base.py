@@ -69,7 +69,7 @@ async def test_invalid_parameters_are_reported_with_an_example(params: dict[str,
 
 
 async def test_exception_of_a_tool_becomes_a_failed_result() -> None:
-    """A tool error has its own text, any other exception its type as well; the run continues."""
+    """The text of a tool error is the message, any other exception adds its type; the run continues."""
 
     @tool()
     async def fail(ctx: ToolContext, kind: str) -> str:
@@ -103,14 +103,14 @@ def test_example_in_the_manual_is_a_valid_call() -> None:
 
 
 def test_schema_comes_from_the_signature() -> None:
-    """Parameters without a default are required; descriptions are those of the annotations."""
+    """Parameters without a default are required; the annotations have the descriptions."""
     schema = measure.spec.parameters
     assert schema["required"] == ["name"]
     assert schema["properties"]["times"] == {"default": 1, "description": "How often.", "type": "integer"}
 
 
 def test_tool_without_docstring_or_types_is_rejected() -> None:
-    """The model gets docstring and types, so both are needed."""
+    """The model gets the docstring and the types, so a tool needs both."""
     with pytest.raises(UsageError, match="no docstring"):
 
         @tool()
@@ -141,7 +141,7 @@ async def test_permission_may_be_a_rule() -> None:
 
 
 def test_registry_protects_built_in_names() -> None:
-    """Built-in names are reserved, other tools can be replaced, and an unknown name lists the known ones."""
+    """Built-in names are reserved, other tools can be replaced, and an unknown name lists the known names."""
     registry = ToolRegistry([measure])
     registry.register(measure)
     with pytest.raises(UsageError, match="'measure' is built in"):

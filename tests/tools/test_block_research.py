@@ -101,7 +101,7 @@ def test_every_query_gives_a_valid_name(query: str) -> None:
     ],
 )
 def test_phase_of_a_report(phases: list[Any], now: str, where: str) -> None:
-    """The current phase if it is a research phase or there is none; else the first research phase."""
+    """A report is in the current phase if that is a research phase, or none is; else in the first research phase."""
     head = ProjectInfo.create("P", ProjectTemplate.model_validate({"name": "t", "phases": phases})).advanced(now)
     assert research_phase(head) == where
 
@@ -110,7 +110,7 @@ def test_phase_of_a_report(phases: list[Any], now: str, where: str) -> None:
 
 
 def test_new_report_depends_on_its_sources() -> None:
-    """Both are completed; the query is the prompt, and nothing is stale."""
+    """Report and sources are completed; the query is the prompt, and nothing is stale."""
     tree = found(EMPTY)
     report, sources = tree.find("What is X?"), tree.find("What is X?: sources")
     assert [(b.content, b.writer, b.status, b.phase) for b in (report, sources)] == [
@@ -122,7 +122,7 @@ def test_new_report_depends_on_its_sources() -> None:
 
 
 def test_report_is_the_first_changed_block() -> None:
-    """The caller finds the report's id there."""
+    """The caller finds the report's id in the first changed block."""
     new = NewBlock("What is X?", BlockPosition("research"), {}, REPORT)
     changed = add_research_blocks(EMPTY, "", new, SOURCES)
     assert [block.content for block in changed] == [REPORT, SOURCES]
@@ -237,7 +237,7 @@ def test_ungrounded_edits_are_rejected(edit: BlockEdit) -> None:
 
 
 def test_error_has_the_path_of_a_block_in_a_group() -> None:
-    """The field name in the error is the one to pass in a call."""
+    """The error has the field name of a call."""
     tree = add(EMPTY, "Part", is_group=True)
     tree = applied(tree, add_block(tree, NewBlock("Facts", BlockPosition("", "part"), {})))
     with pytest.raises(af.errors.UsageError, match='field_name="Part / Facts"'):
@@ -283,7 +283,7 @@ def test_indirect_dependents_of_research_are_accepted() -> None:
 
 
 def test_agent_may_move_but_not_overwrite_a_persons_text() -> None:
-    """In a research phase an agent may move and rename it."""
+    """In a research phase an agent may move and rename a person's text."""
     tree = facts(writer=USER)
     tree = agreed(tree, REFUSED["move"])
     assert tree["text"].phase == "research"

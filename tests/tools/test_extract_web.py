@@ -115,7 +115,7 @@ def test_truncated_page_is_read_and_marked():
 
 
 def test_strip_markup_removes_scripts_and_overlong_tags():
-    """Scripts and overlong tags are removed before parsing; an unclosed one ends the page."""
+    """Scripts and overlong tags are removed before parsing; an unclosed script or tag ends the page."""
     assert strip_markup("a<script>if (a < b) x()</script >b<STYLE>c</style>d<!-- e -->f") == "abdf"
     assert strip_markup("a<script>never closed") == "a"
     assert strip_markup("x <b title='" + "y" * 9000 + "'>bold</b>") == "x <b>bold</b>"
@@ -126,7 +126,7 @@ def test_strip_markup_removes_scripts_and_overlong_tags():
 @pytest.mark.parametrize("reader", [read_page, read_plain_page])
 @pytest.mark.parametrize("piece", ["<a href=x>", "<a href=https://e.org/>b", "</a", "</b ", "<div>", "<td>x", "&amp"])
 def test_page_of_many_equal_parts_takes_linear_time(reader: Callable[[str], object], piece: str):
-    """Links, sections, instructions and tags that are not closed, however many."""
+    """Any number of links, sections, instructions and unclosed tags takes linear time."""
 
     def seconds(size: int) -> float:
         start = time.process_time()
@@ -213,7 +213,7 @@ def test_bytes_are_decoded_by_their_declared_charset(data: bytes, charset: str, 
 
 
 def test_character_set_is_detected_in_a_truncated_text():
-    """A download that ends within a character is decoded up to it."""
+    """A download that ends within a character is decoded up to that character."""
     whole = "渡轮票价为四克朗。" * 100
     assert decode_body(whole.encode("gb18030")[:-1]) == whole[:-1] + "\ufffd"
 

@@ -26,7 +26,7 @@ PAGE = b"<html><head><title>Ferry</title></head><body><h1>Ferry</h1><p>A ticket 
 
 
 class Answers:
-    """A resolver with these answers in order; the last one is repeated."""
+    """A resolver with these answers in order; the last answer is repeated."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self.answers = answers
@@ -534,7 +534,7 @@ async def test_proxy_resolves_what_this_machine_cannot(certificate: tuple[Path, 
     ],
 )
 async def test_guard_comes_before_the_proxy(url: str):
-    """What is no public address is refused, and the proxy gets no request."""
+    """An address that is not public is refused, and the proxy gets no request."""
     with ProxyServer({}) as proxy:
         page = await Fetcher(resolver=Answers([]), proxy=proxy.url).fetch(url)
     assert page.error
@@ -542,7 +542,7 @@ async def test_guard_comes_before_the_proxy(url: str):
 
 
 async def test_private_answer_and_redirect_are_refused_before_the_proxy():
-    """A name that leads to a local network here is refused, and so is a redirect that the proxy brings."""
+    """A name that leads to a local network here is refused, and so is a redirect through the proxy."""
     with WebServer({"/": redirect("http://192.168.0.1/")}) as server, ProxyServer({"a.iana.org": server.port}) as proxy:
         inside = await Fetcher(resolver=Answers(["10.1.2.3"]), proxy=proxy.url).fetch("http://a.iana.org/")
         assert (proxy.connections, "a private network" in (inside.error or "")) == (0, True)
@@ -552,7 +552,7 @@ async def test_private_answer_and_redirect_are_refused_before_the_proxy():
 
 
 async def test_allowed_local_host_is_reached_without_the_proxy():
-    """A host of a local network that the person allows is no matter of the proxy."""
+    """An allowed host of a local network is reached directly."""
     with WebServer({"/": Reply(b"wiki")}) as server, ProxyServer({}) as proxy:
         page = await Fetcher([server.host], proxy=proxy.url).fetch(server.url("/"))
     assert (page.text, proxy.connections) == ("wiki", 0)
@@ -560,7 +560,7 @@ async def test_allowed_local_host_is_reached_without_the_proxy():
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_error_behind_a_proxy_names_it_without_its_password(scheme: str):
-    """A refused login, a name that the proxy does not know, and a proxy that is not there."""
+    """The error names the proxy after a refused login, an unknown name, and without a running proxy."""
     with ProxyServer({}, login="me:right") as proxy:
         address = proxy.url.replace("://", "://me:wrong-word@")
         refused = await Fetcher(resolver=Answers([]), proxy=address).fetch(f"{scheme}://papers.iana.org/")

@@ -219,7 +219,7 @@ def test_list_with_multiline_items_is_shown_as_json(items: list[Any]) -> None:
 
 
 def test_edited_values_have_the_declared_type() -> None:
-    """Texts are unchanged; everything else gets the type of the signature."""
+    """Texts are unchanged; all other values get the type of the signature."""
     edited = {"to": "  Bob ", "times": " 3 ", "share": "1", "mode": "slow", "tags": ["c", "", "d "], "urgent": True}
     came = read_form(send, SENT, edited | {"extra": '{"n": 2}', "note": ""})
     assert exactly(came) == exactly(
@@ -289,7 +289,7 @@ def test_all_invalid_fields_are_reported_together() -> None:
 
 
 def test_omitted_parameter_keeps_its_default() -> None:
-    """The field shows the default; it is sent only if it was changed."""
+    """The field shows the default; only a changed value is sent."""
     fields = by_name(form_fields(send, {"to": "Ada"}))
     assert (fields["times"].value, fields["mode"].value) == ("1", "fast")
     untouched = {"times": "1", "mode": "fast"}
@@ -317,7 +317,7 @@ def test_missing_parameter_is_reported_at_its_field() -> None:
 
 
 def test_untouched_number_beyond_json_is_unchanged() -> None:
-    """Unchanged values are not validated, even if they could not be typed."""
+    """Unchanged values are not validated, even if a person could not type the values."""
     came = read_form(send, SENT | {"share": math.inf}, {"times": "2"})
     assert came["share"] == math.inf
 

@@ -217,7 +217,7 @@ async def test_expanding_xml_is_refused():
 
 
 async def test_empty_and_slow_answers():
-    """No result is not an error; a service that does not answer in time is one."""
+    """A missing result is not an error; a service that does not answer in time gives an error."""
     empty = json.dumps({"esearchresult": {"idlist": []}}).encode()
     with serve("pubmed", lambda _text: Reply(empty)) as server:
         assert await engine("pubmed", server).search("ferries", 5) == []
@@ -262,7 +262,7 @@ async def test_hits_of_several_engines_alternate_without_duplicates():
 
 
 async def test_failure_of_one_engine_is_reported_with_the_hits():
-    """Only if all engines fail is the search an error, which names each; a fault of the code is raised."""
+    """A search fails only if all engines fail, with an error that names each engine; a fault of the code is raised."""
     broken = Listed(error=ToolError("no answer"))
     hits, failures = await CombinedSearch({"one": Listed("a"), "two": broken}).search_all("q", 5)
     assert ([hit.title for hit in hits], failures) == (["a"], ["two: no answer"])
@@ -294,7 +294,7 @@ def search_run(tmp_path: Path, **options: object) -> tuple[str, str]:
 
 
 def test_prompt_and_result_name_the_searched_sources(tmp_path: Path):
-    """Without sources they name the language reference; an empty result names the scope."""
+    """Without sources, prompt and result name the language reference; an empty result names the scope."""
     prompt, result = search_run(tmp_path)
     assert "web_search searches the Python language reference only" in prompt
     assert "Nothing was found for 'zzyzx' in the Python language reference only" in result
@@ -335,7 +335,7 @@ def test_engine_that_cannot_be_used_is_refused_at_once(
 
 @pytest.mark.parametrize("name", ["crossref", "openalex", "tavily", "searxng"])
 async def test_setting_proxy_holds_for_searches(name: str, monkeypatch: pytest.MonkeyPatch):
-    """The engine that the settings make sends its requests through `AF_PROXY`; none goes another way."""
+    """The configured engine sends all its requests through `AF_PROXY`."""
     with ProxyServer({}, login="me:s3cret-word") as proxy:
         monkeypatch.setenv("AF_PROXY", proxy.url.replace("://", "://me:s3cret-word@"))
         keys = {"openalex_key": KEY, "tavily_key": KEY, "searxng_url": "https://search.iana.org"}
@@ -348,7 +348,7 @@ async def test_setting_proxy_holds_for_searches(name: str, monkeypatch: pytest.M
 
 
 async def test_search_service_answers_through_a_proxy():
-    """A service is found by its name at the proxy, and its hits are those of a direct request."""
+    """A service is found by its name at the proxy, and its hits equal the hits of a direct request."""
     with serve("crossref") as server, ProxyServer({"api.iana.org": server.port}) as proxy:
         service = ServiceSearch(SERVICES["crossref"], ServiceAccess(proxy=proxy.url), base_url="http://api.iana.org")
         through = await service.search("q", 5)

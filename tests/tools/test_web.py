@@ -45,7 +45,7 @@ async def test_search_returns_hits_and_word_counts(context: ToolContext):
 
 
 async def test_search_without_hits_advises_other_words(context: ToolContext):
-    """Such a search is a success; an empty query is an error."""
+    """A search without hits is a success; an empty query is an error."""
     assert "Nothing was found" in (await web_search.run(context, {"query": "zeppelin"})).data
     assert not (await web_search.run(context, {"query": "  "})).success
 
@@ -113,7 +113,7 @@ async def test_only_local_addresses_need_no_approval(context: ToolContext, urls:
 
 
 async def test_refused_address_refuses_the_whole_call(context: ToolContext):
-    """The others are not fetched without the approval that the call would need; local sources are not read either."""
+    """Other addresses are not fetched without the approval that the call needs, and local sources are not read."""
     with WebServer({"/fares": Reply(b"Fares")}) as server:
         services = {**context.services, Fetcher: Fetcher([server.host])}
         urls = [server.url("/fares"), "http://10.0.0.7/", "local:lake/ferry.md#fares"]

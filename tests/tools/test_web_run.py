@@ -93,7 +93,7 @@ def test_hosts_are_approved_for_the_run_not_pages(tmp_path: Path, two_hosts: tup
 
 
 def test_denied_host_is_not_asked_for_again_in_the_run(tmp_path: Path, two_hosts: tuple[WebServer, WebServer]) -> None:
-    """A call that reads from the denied host and another one is not asked for either; nothing is read."""
+    """A call that reads from the denied host and another host makes no request either; nothing is read."""
     first, second = two_hosts
     model = reader([first.url("/1")], [first.url("/2")], [first.url("/1"), second.url("/1")])
     with fetching(tmp_path / "data", model, two_hosts) as wb:

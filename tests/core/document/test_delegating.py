@@ -12,7 +12,7 @@ TOOLS = {
 
 
 def test_table_has_every_tool_that_a_flow_carries_out() -> None:
-    """A tool without a handler is carried out by its flow, so it needs an entry."""
+    """The flow carries out a tool without a handler, so the tool needs an entry."""
     assert set(DELEGATING_TOOLS) == {tool.name for tool in TOOLS.values() if tool.handler is None}
 
 
@@ -24,5 +24,5 @@ def test_label_is_a_parameter_of_the_tool() -> None:
 
 
 def test_all_tools_of_projects_return_texts_of_models() -> None:
-    """What such a tool returns proves nothing about a source."""
+    """The result of a tool that returns a model's text proves nothing about a source."""
     assert PROJECTS.model_text_tools == {tool.name for tool in COMPOSE_FLOW.all_tools}

@@ -146,7 +146,7 @@ def test_group_moves_with_its_descendants(report: BlockTree) -> None:
     ],
 )
 def test_invalid_position_is_rejected(report: BlockTree, block_id: str, place: BlockPosition, message: str) -> None:
-    """A group cannot be in itself, nor a text in a group that it depends on; a sibling must exist."""
+    """A group cannot be in itself, nor a text in a group on which the text depends; a sibling must exist."""
     with pytest.raises(af.errors.UsageError, match=message):
         move_block(report, block_id, place)
 
@@ -250,7 +250,7 @@ def test_restore_rejects_a_used_name(report: BlockTree) -> None:
 
 
 def test_configure_changes_only_the_named_settings(report: BlockTree) -> None:
-    """A dependency may be a block or a name; a single one is accepted instead of a list."""
+    """A dependency may be a block or a name; a single dependency is accepted instead of a list."""
     tree = applied(report, configure_block(report, "summary", {"depends_on": report["method"], "prompt": "Short."}))
     assert (tree["summary"].depends_on, tree["summary"].prompt) == (("method",), "Short.")
     assert tree["summary"].content == report["summary"].content
@@ -274,7 +274,7 @@ def test_invalid_setting_is_rejected(report: BlockTree, block_id: str, settings:
 
 
 def test_removed_dependency_makes_nothing_stale(report: BlockTree) -> None:
-    """An added dependency does, since the text was not written from it."""
+    """An added dependency makes a text stale, since the text was not written from the dependency."""
     tree = applied(report, write_block(report, "method", "By weighing.", "user"))
     free = applied(tree, configure_block(tree, "analysis", {"depends_on": []}))
     assert "analysis" not in free.stale
@@ -293,7 +293,7 @@ def test_written_text_is_current(report: BlockTree) -> None:
 
 
 def test_concurrent_change_is_a_conflict(report: BlockTree) -> None:
-    """A writer that read an older text does not overwrite the newer one."""
+    """A writer that read an older text does not overwrite the newer text."""
     with pytest.raises(af.errors.Conflict, match=r"text of 'Method' was changed meanwhile .* Read it again and repeat"):
         write_block(report, "method", "By weighing.", "user", expected="Something else.")
 
@@ -308,7 +308,7 @@ def test_status_after_writing(report: BlockTree) -> None:
 
 
 def test_group_cannot_be_written(report: BlockTree) -> None:
-    """The error advises to write a block in it; a value that is not a string is rejected too."""
+    """The error advises to write a block in the group; a value that is not a string is rejected too."""
     with pytest.raises(
         af.errors.UsageError, match="group 'Report' has no text of its own. Write one of the blocks in it"
     ):
@@ -323,7 +323,7 @@ NAMES = st.sampled_from(["A", "a", "方法", "B", "C", "É", "e\u0301", "Q. 1 (n
 
 
 def is_stale(tree: BlockTree, block: Block) -> bool:
-    """True if a text, or one of its dependencies, was written from other texts."""
+    """Return whether a text, or a dependency of the text, was written from other texts."""
     if not block.sha256:
         return False
     needs = {key for entry in block.depends_on for key in tree.text_ids(entry)}
@@ -333,7 +333,7 @@ def is_stale(tree: BlockTree, block: Block) -> bool:
 
 
 class Edits(RuleBasedStateMachine):
-    """Any edits of any blocks: each is made whole, or refused with a usage error and nothing changed."""
+    """Any edits of any blocks: each edit is made whole, or refused with a usage error and nothing changed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -392,7 +392,7 @@ class Edits(RuleBasedStateMachine):
 
     @staticmethod
     def is_in(deleted: Mapping[str, Block], block_id: str, key: str) -> bool:
-        """Whether a deleted block is the other one, or in it."""
+        """Return whether a deleted block is the other block, or is in the other block."""
         while block_id != key and block_id in deleted:
             block_id = deleted[block_id].parent
         return block_id == key

@@ -36,7 +36,7 @@ def test_phases_of_the_packaged_templates() -> None:
 
 
 def test_user_template_is_a_file_or_a_mapping(tmp_path: Path) -> None:
-    """Both give the same template; missing display names are derived."""
+    """File and mapping give the same template; missing display names are derived."""
     path = tmp_path / "课程.yaml"
     path.write_text(COURSE, encoding="utf-8")
     template = ProjectTemplate.load(path)
@@ -87,7 +87,7 @@ def test_invalid_template_is_reported_with_the_location(change: dict[str, Any], 
 
 
 def test_unreadable_file_is_reported(tmp_path: Path) -> None:
-    """An unknown name, a missing file, invalid YAML and an invalid template, each with its path."""
+    """The error has the path: an unknown name, a missing file, invalid YAML, an invalid template."""
     with pytest.raises(
         af.errors.UsageError, match="no template 'papr'. Packaged templates: default, paper. Pass the path"
     ):

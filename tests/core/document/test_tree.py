@@ -61,7 +61,7 @@ DIAMOND = written(
 
 def test_blocks_are_in_document_order() -> None:
     """Phases come in order, blocks after their group, siblings by their order."""
-    found = tree(
+    block_tree = tree(
         text("z", phase="write", order=-5),
         text("b", order=2),
         group("g", order=1),
@@ -69,12 +69,13 @@ def test_blocks_are_in_document_order() -> None:
         group("h", "g", order=3),
         text("x", parent="h"),
     )
-    assert [block.block_id for block in found] == ["g", "h", "x", "y", "b", "z"]
-    assert found.path("x") == "G / H / X"
-    assert [block.block_id for block in found.descendants("g")] == ["h", "x", "y"]
-    assert [block.block_id for block in found.children()] == ["g", "b", "z"]
-    assert [block.block_id for block in found.blocks_in_phase("write")] == ["z"]
-    assert (len(found), "x" in found, "nothing" in found, found.get("nothing")) == (6, True, False, None)
+    assert [block.block_id for block in block_tree] == ["g", "h", "x", "y", "b", "z"]
+    assert block_tree.path("x") == "G / H / X"
+    assert [block.block_id for block in block_tree.descendants("g")] == ["h", "x", "y"]
+    assert [block.block_id for block in block_tree.children()] == ["g", "b", "z"]
+    assert [block.block_id for block in block_tree.blocks_in_phase("write")] == ["z"]
+    assert (len(block_tree), "x" in block_tree, "nothing" in block_tree) == (6, True, False)
+    assert block_tree.get("nothing") is None
 
 
 @composite
@@ -103,17 +104,17 @@ def any_blocks(draw: st.DrawFn) -> list[Block]:
 @given(any_blocks())
 def test_every_block_appears_once_in_any_state(blocks: list[Block]) -> None:
     """Containment cycles, missing groups and dependency cycles hide nothing, and every query works."""
-    found = tree(*blocks)
-    ids = [block.block_id for block in found]
+    block_tree = tree(*blocks)
+    ids = [block.block_id for block in block_tree]
     assert sorted(ids) == sorted(block.block_id for block in blocks if not block.is_deleted)
-    assert len(found) == len(ids)
-    for block in found:
-        assert found.path(block.block_id).endswith(block.name)
-        assert found.dependents(block.block_id) is not None
-        assert found.blockers(block.block_id) is not None
-        assert found.status(block.block_id)
-        assert block.parent in ("", "gone") or block.parent in found or block.parent in found.deleted
-    assert set(found.stale) <= set(ids)
+    assert len(block_tree) == len(ids)
+    for block in block_tree:
+        assert block_tree.path(block.block_id).endswith(block.name)
+        assert block_tree.dependents(block.block_id) is not None
+        assert block_tree.blockers(block.block_id) is not None
+        assert block_tree.status(block.block_id)
+        assert block.parent in ("", "gone") or block.parent in block_tree or block.parent in block_tree.deleted
+    assert set(block_tree.stale) <= set(ids)
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ def test_every_block_appears_once_in_any_state(blocks: list[Block]) -> None:
 
 def test_block_is_found_by_path_name_and_id() -> None:
     """A path precedes a name, a name an id; letter case is ignored unless it distinguishes blocks."""
-    found = tree(
+    block_tree = tree(
         group("g", name="Report"),
         text("x", name="Method", parent="g"),
         text("y", name="method"),
@@ -133,47 +134,47 @@ def test_block_is_found_by_path_name_and_id() -> None:
         "x": "x", "ålesund SS": "z",
     }  # fmt: skip
     for name, key in expected.items():
-        assert found.find(name).block_id == key, name
+        assert block_tree.find(name).block_id == key, name
 
 
 def test_accents_are_normalized() -> None:
     """A composed and a decomposed accent are the same in names."""
     assert validate_block_name("  Cafe\u0301 ") == "Café"
-    found = tree(group("g", name="Café"), text("x", name="E\u0301tude", parent="g"))
+    block_tree = tree(group("g", name="Café"), text("x", name="E\u0301tude", parent="g"))
     for name in ("Cafe\u0301/Étude", "CAFÉ / e\u0301tude", "étude", "E\u0301tude"):
-        assert found.find(name).block_id == "x", name
+        assert block_tree.find(name).block_id == "x", name
 
 
 def test_ambiguous_name_lists_the_paths() -> None:
     """No block is guessed."""
-    found = tree(group("g"), group("h"), text("x", name="Sum", parent="g"), text("y", name="Sum", parent="h"))
+    block_tree = tree(group("g"), group("h"), text("x", name="Sum", parent="g"), text("y", name="Sum", parent="h"))
     with pytest.raises(
         af.errors.UsageError, match="2 blocks are called 'Sum'. Name one by its path: 'G / Sum', 'H / Sum'"
     ):
-        found.find("Sum")
-    assert found.find("H / Sum").block_id == "y"
+        block_tree.find("Sum")
+    assert block_tree.find("H / Sum").block_id == "y"
 
 
 def test_unknown_name_lists_similar_names() -> None:
     """The error lists all names if none is similar."""
-    found = tree(text("method"), text("summary"))
+    block_tree = tree(text("method"), text("summary"))
     with pytest.raises(af.errors.UsageError, match=r"no block 'Metod'. There are: Method\.$"):
-        found.find("Metod")
+        block_tree.find("Metod")
     with pytest.raises(af.errors.UsageError, match="There are: Method, Summary"):
-        found.find("完全不同")
+        block_tree.find("完全不同")
     with pytest.raises(af.errors.UsageError, match="There are: none yet"):
         tree().find("Any")
 
 
 @pytest.mark.parametrize("name", ["", " \n ", "a/b", "@a", "x" * 121])
 def test_invalid_name_is_reported(name: str) -> None:
-    """An empty or very long name, and one that looks like a path or a reference."""
+    """A name is invalid if it is empty, very long, or looks like a path or a reference."""
     with pytest.raises(af.errors.UsageError, match="A block cannot be called"):
         validate_block_name(name)
 
 
 def test_ids_are_derived_from_names() -> None:
-    """An id is in lower case, with a number if it is used; `block` if the name has no letters or digits."""
+    """An id is in lower case, with a number if the id is used; `block` if the name has no letters or digits."""
     assert unused_id("研究 方法", ()) == "研究_方法"
     assert unused_id("Method!", ["method", "method_2"]) == "method_3"
     assert unused_id("...", ()) == "block"
@@ -202,7 +203,7 @@ def test_first_line_skips_markdown_marks(content: str, line: str) -> None:
 
 
 def test_change_makes_a_chain_stale() -> None:
-    """Restoring the old text makes all of them current again."""
+    """Restoring the old text makes all stale texts current again."""
     assert not CHAIN.stale
     now = changed(CHAIN, "a", "other")
     assert now.stale == {"b": ("A",), "c": ("B",)}
@@ -225,7 +226,7 @@ def test_change_makes_both_sides_of_a_diamond_stale() -> None:
 
 
 def test_group_is_replaced_by_its_blocks() -> None:
-    """A text added to or removed from a group makes the group's dependents stale, an empty one too."""
+    """A text added to or removed from a group makes the group's dependents stale, also if the text is empty."""
     start = written(tree(group("g"), text("x", "1", parent="g"), text("y", "2"), text("s", "3", "g")), "x", "y", "s")
     assert not start.stale
     assert start.dependencies("s") == ("x",)
@@ -267,61 +268,61 @@ def sound_trees(draw: st.DrawFn) -> BlockTree:
         needs = draw(st.lists(st.sampled_from(earlier), max_size=3, unique=True)) if earlier else []
         parent = draw(st.sampled_from(["", "g0"] if index <= n // 2 else ["", "g1"]))
         blocks.append(text(f"t{index}", draw(st.sampled_from(["", "x", "y"])), *needs, parent=parent))
-    found = tree(*blocks)
-    found = written(found, *draw(st.lists(st.sampled_from(found.topological_order), max_size=12)))
-    for key in draw(st.lists(st.sampled_from(found.topological_order), max_size=3)):
-        found = changed(found, key, draw(st.sampled_from(["x", "z"])))
-    return found
+    block_tree = tree(*blocks)
+    block_tree = written(block_tree, *draw(st.lists(st.sampled_from(block_tree.topological_order), max_size=12)))
+    for key in draw(st.lists(st.sampled_from(block_tree.topological_order), max_size=3)):
+        block_tree = changed(block_tree, key, draw(st.sampled_from(["x", "z"])))
+    return block_tree
 
 
-def naive(found: BlockTree, key: str) -> bool:
+def naive(block_tree: BlockTree, key: str) -> bool:
     """The definition of staleness."""
-    block = found[key]
-    stood_for = [entry for need in block.depends_on for entry in (found[need], *found.descendants(need))]
+    block = block_tree[key]
+    stood_for = [entry for need in block.depends_on for entry in (block_tree[need], *block_tree.descendants(need))]
     needs = {entry.block_id for entry in stood_for if not entry.is_group}
-    now = {need: found[need].sha256 for need in needs}
-    return bool(block.sha256) and (dict(block.basis) != now or any(naive(found, need) for need in needs))
+    now = {need: block_tree[need].sha256 for need in needs}
+    return bool(block.sha256) and (dict(block.basis) != now or any(naive(block_tree, need) for need in needs))
 
 
 @given(sound_trees())
-def test_staleness_follows_its_definition(found: BlockTree) -> None:
+def test_staleness_follows_its_definition(block_tree: BlockTree) -> None:
     """A text is stale if a dependency changed since it was written, or is stale itself."""
-    assert set(found.stale) == {
-        block.block_id for block in found if not block.is_group and naive(found, block.block_id)
+    assert set(block_tree.stale) == {
+        block.block_id for block in block_tree if not block.is_group and naive(block_tree, block.block_id)
     }
 
 
 @given(sound_trees())
-def test_rewriting_in_topological_order_leaves_nothing_stale(found: BlockTree) -> None:
+def test_rewriting_in_topological_order_leaves_nothing_stale(block_tree: BlockTree) -> None:
     """Each text comes after its dependencies."""
-    turn = found.topological_order
-    assert all(turn.index(need) < turn.index(key) for key in turn for need in found.dependencies(key))
-    assert not written(found, *turn).stale
+    turn = block_tree.topological_order
+    assert all(turn.index(need) < turn.index(key) for key in turn for need in block_tree.dependencies(key))
+    assert not written(block_tree, *turn).stale
 
 
 def test_independent_texts_keep_document_order() -> None:
     """The first ready block of the document is next."""
-    found = tree(text("c", order=1), text("b", "", "z", order=2), text("a", order=3), text("z", order=4))
-    assert found.topological_order == ("c", "a", "z", "b")
+    block_tree = tree(text("c", order=1), text("b", "", "z", order=2), text("a", order=3), text("z", order=4))
+    assert block_tree.topological_order == ("c", "a", "z", "b")
 
 
 # --- what is to be done ----------------------------------------------------------------------------------------------
 
 
 def test_block_waits_for_missing_or_unapproved_dependencies() -> None:
-    """Empty texts and drafts that need a review block it; deleted ones do not."""
-    found = tree(
+    """Empty texts and drafts that need a review block the dependent block; deleted blocks do not."""
+    block_tree = tree(
         text("a"), text("b", "1", need_review=True), text("c", "1", need_review=True, status="completed"),
         text("d", "1"), text("e", "", "a", "b", "c", "d", "gone"),
     )  # fmt: skip
-    assert [block.block_id for block in found.blockers("e")] == ["a", "b"]
+    assert [block.block_id for block in block_tree.blockers("e")] == ["a", "b"]
 
 
 def test_group_has_the_status_of_its_blocks() -> None:
     """A group has the common status of its blocks, else `in_progress`; without texts it is empty."""
-    found = tree(group("g"), text("a", "1", parent="g"), group("h", "g"), text("b", parent="h"), group("i"))
-    assert [found.status(key) for key in ("g", "h", "i", "a")] == ["in_progress", "empty", "empty", "draft"]
-    assert found.unfinished(["plan"]) == {found.path("a"): "draft", found.path("b"): "empty"}
+    block_tree = tree(group("g"), text("a", "1", parent="g"), group("h", "g"), text("b", parent="h"), group("i"))
+    assert [block_tree.status(key) for key in ("g", "h", "i", "a")] == ["in_progress", "empty", "empty", "draft"]
+    assert block_tree.unfinished(["plan"]) == {block_tree.path("a"): "draft", block_tree.path("b"): "empty"}
 
 
 # --- as JSON ---------------------------------------------------------------------------------------------------------

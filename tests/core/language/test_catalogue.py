@@ -149,7 +149,7 @@ def texts_without_context(keys: set[str]) -> set[str]:
 
 
 def property_names(schema: object) -> Iterator[str]:
-    """The names of the parameters in a JSON schema, with those of the objects in lists."""
+    """The names of the parameters in a JSON schema, with the names of the parameters of objects in lists."""
     if isinstance(schema, dict):
         yield from schema.get("properties", ())
         for part in schema.values():
@@ -160,7 +160,7 @@ def property_names(schema: object) -> Iterator[str]:
 
 
 async def labels(open_engine: OpenEngine) -> set[str]:
-    """Return the keys of the names of tools, parameters, agents and statuses, and of those who decide."""
+    """Return the keys of the names of tools, parameters, agents and statuses, and of deciders."""
     engine = await open_engine()
     agents = {name for flow in engine.flows for name in engine.agent_registry.agents_of_flow(flow)}
     names = {

@@ -26,7 +26,7 @@ def test_closing_hashes_are_not_part_of_a_heading(line: str, title: str) -> None
 
 @pytest.mark.parametrize("line", ["#one", "####### One", "    # One", "#"])
 def test_lookalike_of_a_heading_is_no_heading(line: str) -> None:
-    """Hashes without a space, more than six, and indented ones are not headings."""
+    """Hashes without a space, more than six hashes, and indented hashes are not headings."""
     assert [block.kind for block in split_blocks(line)] != ["heading"]
 
 

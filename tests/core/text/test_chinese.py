@@ -22,7 +22,7 @@ from artifactflow_nb.sources.retrieval.terms import content_words, parse_query, 
     ],
 )
 def test_question_is_split_at_function_words(run: str, subjects: list[str]):
-    """Question words and particles are not subjects; content words that share a character with them stay whole."""
+    """Question words and particles are not subjects; content words that contain such a character stay whole."""
     assert subject_runs(run) == subjects
 
 
@@ -43,7 +43,7 @@ def test_question_is_split_at_function_words(run: str, subjects: list[str]):
     ],
 )
 def test_language_of_a_question_follows_its_function_words(text: str, chinese: bool):
-    """A Chinese question may contain Latin names, an English one may quote Chinese; other scripts are neither."""
+    """A Chinese question may contain Latin names, an English question may quote Chinese; other scripts are neither."""
     assert is_chinese(text) is chinese
 
 
@@ -57,7 +57,7 @@ def test_mixed_question_keeps_names_and_numbers():
 
 
 def test_line_break_does_not_divide_a_word():
-    """In wrapped text a word across two lines is indexed as a whole; a blank line divides it."""
+    """In wrapped text a word across two lines is indexed as a whole; a blank line divides the word."""
     assert "备份" in split_terms("每天备\n份数据")
     assert "备份" not in split_terms("每天备\n\n份数据")
 
@@ -123,7 +123,7 @@ def test_numbered_lines_are_headings():
 
 
 def test_passage_has_half_as_many_characters():
-    """A Chinese passage has half as many characters as an English one."""
+    """A Chinese passage has half as many characters as an English passage."""
     text = "\n\n".join(["这一段话一共有二十个汉字用来测试长短。" * 5] * 8)
     assert all(p.end - p.start <= 410 for p in split_passages(text))
     assert len(split_passages(text)) == 2

@@ -17,7 +17,7 @@ HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@\n")
 
 
 def patched(text: str, diff: str) -> str:
-    """Apply a unified diff to a text; assert that unchanged and removed lines are those of the text."""
+    """Apply a unified diff to a text; assert that the text has the unchanged and removed lines."""
     old, new, position = split_lines(text), [], 0
     lines = split_lines(diff.replace("\n\\ No newline at end of file\n", "\r\r"))[2:]
     for line in lines:
@@ -48,7 +48,7 @@ def test_split_lines_join_to_the_text(text: str) -> None:
 @given(TEXTS, TEXTS)
 @settings(max_examples=300)
 def test_diff_transforms_one_text_into_the_other(before: str, after: str) -> None:
-    """The diff applied to the old text gives the new one; it is empty for equal texts."""
+    """The diff applied to the old text gives the new text; the diff of equal texts is empty."""
     diff = unified_diff(before, after, "a", "b")
     assert patched(before, diff) == after
     assert (diff == "") == (before == after)

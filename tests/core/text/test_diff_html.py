@@ -92,7 +92,7 @@ def test_equal_texts_have_no_difference() -> None:
 
 
 def test_very_long_diff_is_truncated() -> None:
-    """The first 2,000 changed lines are shown with the number of the others; folds are truncated too."""
+    """The first 2,000 changed lines are shown, with the number of omitted lines; folds are truncated too."""
     page = diff_html("x\n" * 50_000, "y\n" * 50_000)
     assert "… 48,000 further changed lines" in page
     assert len(page) < 1_000_000
@@ -102,7 +102,7 @@ def test_very_long_diff_is_truncated() -> None:
 
 
 def test_chinese_has_a_language_attribute() -> None:
-    """Browsers choose the shapes of the characters by it."""
+    """Browsers choose the shapes of the characters by the attribute."""
     assert '<div class="af-diff af-diff-inline" lang="zh">' in diff_html("温度计每年校准一次。", "温度计每月校准一次。")
 
 

@@ -1,4 +1,4 @@
-"""Folds in Markdown: `<details>` is an element, and what it contains is Markdown."""
+"""Folds in Markdown: `<details>` is an element, and its content is Markdown."""
 
 import pytest
 from support.cpu_time import within
@@ -12,7 +12,7 @@ def html(text: str) -> str:
 
 
 def test_fold_contains_markdown() -> None:
-    """Lists, tables and code in a fold are rendered, blank lines do not end it, and tags in code are code."""
+    """Lists, tables and code in a fold are rendered, blank lines do not end the fold, and tags in code are code."""
     text = "Intro.\n<details open onclick='x'>\n<summary>The <b>method</b></summary>\n\n1. *one*\n\n"
     shown = html(f"{text}```\n</details>\n```\n\n| a |\n|---|\n| 1 |\n\nUse `</details>`.\n\n</details>\n\nAfter.")
     assert shown.startswith("<p>Intro.</p><details><summary>The method</summary><ol><li><em>one</em></li></ol><pre")

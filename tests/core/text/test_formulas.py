@@ -1,4 +1,4 @@
-"""Formulas in Markdown: what is one, its MathML, and its TeX in Markdown."""
+"""Formulas in Markdown: their recognition, their MathML, and their TeX in sanitised Markdown."""
 
 import re
 from html import unescape

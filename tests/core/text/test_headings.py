@@ -23,12 +23,12 @@ from artifactflow_nb.export.document import as_document_part
     ],
 )
 def test_headings_are_moved_below_the_heading_of_the_part(text: str, level: int, put: str) -> None:
-    """The highest heading is one level below, the others keep their distance up to level six; code is unchanged."""
+    """The highest heading is one level below, other headings keep their distance up to level six; code is unchanged."""
     assert as_document_part(text, "Name", level) == put
 
 
 def test_first_heading_with_the_name_is_omitted() -> None:
-    """Only a heading at the start is omitted; the levels of the others do not depend on it."""
+    """Only a heading at the start is omitted; the levels of other headings do not depend on that heading."""
     assert as_document_part("# The *name*\n\n## One\n\n### Two", "The  Name", 2) == "### One\n\n#### Two"
     assert as_document_part("Text.\n\n# The name", "The name", 2) == "Text.\n\n### The name"
     assert as_document_part("Name\n====", "name", 2) == ""

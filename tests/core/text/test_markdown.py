@@ -68,7 +68,7 @@ def test_any_markdown_is_harmless_html(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_markdown_is_harmless_markdown(text: str) -> None:
-    """A parser that allows HTML and images finds none in the sanitised Markdown."""
+    """A parser that allows HTML and images finds neither in the sanitised Markdown."""
     assert not acting_tokens(safe_markdown(text))
 
 
@@ -181,7 +181,7 @@ def test_escape_leaves_no_markup() -> None:
 
 
 def test_bare_addresses_are_links(markdown: MarkdownRenderer) -> None:
-    """An address with a scheme or `www.` is a link; a name with a dot and a local address are none."""
+    """An address with a scheme or `www.` is a link; a name with a dot and a local address are not."""
     html = markdown.html("See https://example.org/a_(b)?x=1, example.org, docs/www.example.org and local:py#with.")
     assert '<a href="https://example.org/a_(b)?x=1" target="_blank"' in html
     assert html.count("<a ") == 1
@@ -270,7 +270,7 @@ def test_lines_of_sources_are_a_list_and_sentences_are_none(
 
 
 def test_footnotes_are_linked_with_their_marks(markdown: MarkdownRenderer) -> None:
-    """The first mark is the place to come back to. No id occurs twice, also if another text is on the same page."""
+    """A note links back to its first mark. No id occurs twice, also if another text is on the same page."""
     html = markdown.html("Rise[^a] and[^a], fall[^b].\n\nRise[^a], [see](#a).\n\n[^a]: One.\n[^b]: Two.")
     html += markdown.html("Rise[^a].\n\n[^a]: Another one.")
     ids, addresses = re.findall(' id="(.*?)"', html), re.findall('href="#(.*?)"', html)

@@ -113,7 +113,7 @@ def test_splitting_is_linear() -> None:
 
 
 def test_open_tag_is_not_shown_as_text() -> None:
-    """While a text arrives, a tag that is understood is left out until its end is there; `<` of a comparison is not."""
+    """While a text arrives, a supported tag is left out until the tag ends; `<` of a comparison is displayed."""
     shown = ["H", "H", "H", "H", "H<sub>2</sub>", "H<sub>2</sub>O, a < b"]
     arriving = ["H<", "H<su", "H<sub>2", "H<sub>2</su", "H<sub>2</sub>", "H<sub>2</sub>O, a < b"]
     assert [MarkdownStream(text).blocks[0].settled_markdown for text in arriving] == shown

@@ -23,7 +23,7 @@ FENCE = "```python\n" + "x = 1\n" * 5_000 + "```\n"
 
 
 def test_short_text_is_shown_whole() -> None:
-    """A text within the limits is rendered as without them."""
+    """A text within the limits is rendered as without limits."""
     text = "# Title\n\nOne *thing*.\n\n| a |\n|---|\n| 1 |\n"
     renderer = MarkdownRenderer()
     assert shown_html(text, renderer) == renderer.html(text)
@@ -32,7 +32,7 @@ def test_short_text_is_shown_whole() -> None:
 
 @pytest.mark.parametrize("text", [PARAGRAPHS, ONE_LINE, FENCE], ids=["paragraphs", "one line", "fence"])
 def test_long_text_ends_with_a_line_about_the_rest(text: str) -> None:
-    """Every form ends at the limit, with the number of omitted characters and their place."""
+    """Every form ends at the limit, with the number of omitted characters and the place of the whole text."""
     for shown in (
         shown_html(text, MarkdownRenderer(), "Look there."),
         shown_plain(text, "Look there."),
@@ -63,7 +63,7 @@ def test_growing_text_shows_the_same_as_the_whole_text() -> None:
 
 @pytest.mark.timed
 def test_piece_beyond_the_limit_costs_its_own_length() -> None:
-    """The last thousand pieces of a long text take no longer than a thousand in its middle."""
+    """The last thousand pieces of a long text take no longer than a thousand pieces in the middle."""
     text, piece = GrowingText(PARAGRAPHS), PARAGRAPHS[:1000]
 
     def thousand() -> float:

@@ -38,7 +38,7 @@ def test_excerpt_of_a_text_without_sentences_is_its_start() -> None:
 
 
 def test_cited_sources_come_first() -> None:
-    """The others follow in reading order; a report without sources has a note."""
+    """Other sources follow in reading order; a report without sources has a note."""
     documents = [SourceDocument("local:a", "A"), SourceDocument("local:b", "B"), SourceDocument("local:c", "C")]
     assert [document.address for document in read_sources(write_sources(documents, "1. C — local:c"))] == [
         "local:c",

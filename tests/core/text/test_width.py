@@ -48,9 +48,9 @@ def test_words_stay_whole(text: str, clipped: str):
 
 @given(st.text(st.sampled_from("ab 一。ー가Ａ々〪é\u0301\u200d👩🔬🏽\uff61ｱ"), max_size=30), st.integers(-1, 40))
 def test_width_is_the_sum_of_the_characters(text: str, columns: int) -> None:
-    """A truncated text is a prefix that fits, and the whole text if that fits."""
+    """A truncated text is a prefix that fits, or the whole text if the whole text fits."""
     assert width(text) == sum(width(character) for character in text)
-    found = cut(text, columns)
-    assert text.startswith(found)
-    assert width(found) <= max(columns, 0)
-    assert found == text or width(text) > columns
+    truncated = cut(text, columns)
+    assert text.startswith(truncated)
+    assert width(truncated) <= max(columns, 0)
+    assert truncated == text or width(text) > columns

@@ -17,13 +17,13 @@ TEXTS = st.one_of(WORDS.map("".join), st.text(max_size=60))
 
 
 def lines_of(stretches: tuple[DiffSection, ...], side: str) -> list[tuple[int, str]]:
-    """The numbered lines of one of the two texts."""
-    found: list[tuple[int, str]] = []
+    """Return the numbered lines of one of the two texts."""
+    numbered: list[tuple[int, str]] = []
     for stretch in stretches:
         start = stretch.old_start if side == "old" else stretch.new_start
-        found += [(start + n, text) for n, text in enumerate(stretch.unchanged_lines, 1)]
-        found += [(line.number, line.text) for row in stretch.rows if (line := getattr(row, side)) is not None]
-    return found
+        numbered += [(start + n, text) for n, text in enumerate(stretch.unchanged_lines, 1)]
+        numbered += [(line.number, line.text) for row in stretch.rows if (line := getattr(row, side)) is not None]
+    return numbered
 
 
 def marked(line: DiffLine | None) -> str | None:
@@ -31,7 +31,7 @@ def marked(line: DiffLine | None) -> str | None:
 
 
 def rows(old: str, new: str) -> list[tuple[str | None, str | None]]:
-    """The changed lines, with the differing parts in brackets."""
+    """Return the changed lines, with the differing parts in brackets."""
     return [(marked(row.old), marked(row.new)) for stretch in compare_texts(old, new) for row in stretch.rows]
 
 
@@ -39,16 +39,16 @@ def rows(old: str, new: str) -> list[tuple[str | None, str | None]]:
 @settings(max_examples=300)
 def test_comparison_contains_both_texts(old: str, new: str) -> None:
     """Every line of both texts appears once, in order and with its number; unmarked parts are in both."""
-    found = compare_texts(old, new)
+    sections = compare_texts(old, new)
     for side, text in (("old", old), ("new", new)):
         lines = text.removesuffix("\n").split("\n") if text else []
-        assert lines_of(found, side) == list(enumerate(lines, 1))
-    for stretch in found:
+        assert lines_of(sections, side) == list(enumerate(lines, 1))
+    for stretch in sections:
         for row in stretch.rows:
             if row.is_similar and row.old and row.new:
                 unmarked = ["".join(text for text, changed in line.spans if not changed) for line in (row.old, row.new)]
                 assert unmarked[0] == unmarked[1]
-    assert (not any(stretch.rows for stretch in found)) == (old == new)
+    assert (not any(stretch.rows for stretch in sections)) == (old == new)
 
 
 def test_differing_words_are_marked() -> None:

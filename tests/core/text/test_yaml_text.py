@@ -37,7 +37,7 @@ def from_skill(path: Path) -> Any:
 
 @pytest.mark.parametrize("load", [load_graph_config, ProjectTemplate.load, from_skill])
 def test_aliases_are_rejected_in_every_file(tmp_path: Path, load: Callable[[Path], Any]) -> None:
-    """In graph configuration, template and skill the error has the file and the line."""
+    """For a graph configuration, a template and a skill, the error has the file and the line."""
     path = tmp_path / "laughs.yaml"
     path.write_text(LAUGHS)
     with pytest.raises(UsageError) as refused:
@@ -127,7 +127,7 @@ def test_error_about_a_large_value_is_short(tmp_path: Path) -> None:
 
 
 def test_repr_of_a_huge_value_is_truncated_early() -> None:
-    """A mapping with shared parts is shown without expanding it."""
+    """A mapping with shared parts is shown without being expanded."""
     value: Any = ["x"] * 9
     for _ in range(9):
         value = [value] * 9

@@ -65,13 +65,13 @@ def test_alternating_pieces_take_linear_time(start):
 
 @pytest.mark.parametrize("start", ["", "Now:\n", "<tool_call>\n"], ids=["alone", "in prose", "in a call"])
 def test_broken_json_takes_linear_time(start):
-    """Objects that break late are not read again from their middle."""
+    """Objects with a late error are not read again from the middle."""
     check_linear(lambda size: start + "".join(f'{{"k{i}": [1, "a", ' for i in range(size)))
     check_linear(lambda size: start + '<tool_call>{"name": "x", "arguments": {"v": "a"]}}</tool_call>\n' * (size // 10))
 
 
 def test_many_different_tags_take_linear_time():
-    """Different tags cost no more than repeated ones."""
+    """Different tags cost no more than repeated tags."""
     check_linear(lambda size: OPEN + "".join(f"<t{i}><![CDATA[x]]>y" for i in range(size)))
     check_linear(lambda size: OPEN + "".join(f"<t{i}>" for i in range(size)) + "".join(f"</t{i}>" for i in range(size)))
 

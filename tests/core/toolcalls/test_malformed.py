@@ -21,7 +21,7 @@ UNREADABLE = [
 
 
 def fits(call: ToolCall, expected: Mapping[str, Any]) -> bool:
-    """Whether a call is the expected one, or has the expected error."""
+    """Return whether a call is the expected call, or has the expected error."""
     if set(expected) == {"error"}:
         return call.error is not None and expected["error"] in call.error
     return call.error is None and {call.name: dict(call.params)} == expected
@@ -29,7 +29,7 @@ def fits(call: ToolCall, expected: Mapping[str, Any]) -> bool:
 
 @pytest.mark.parametrize("entry", CORPUS, ids=lambda entry: entry["name"])
 def test_reply_is_parsed_or_reported_to_the_model(entry):
-    """Clear calls are read, ambiguous ones have an error, and the rest is prose."""
+    """Clear calls are read, ambiguous calls have an error, and all other text is prose."""
     parsed = parse_reply(entry["reply"])
     expected = entry.get("calls", [])
     assert len(parsed.calls) == len(expected), parsed.calls
@@ -104,7 +104,7 @@ def test_reply_that_is_only_a_call_of_an_offered_tool_is_read(reply):
 
 @pytest.mark.parametrize("call", ['```json\n{"name": "t", "arguments": {}}\n```', '{"name": "t", "arguments": {}}'])
 def test_json_that_ends_a_reply_needs_approval(call):
-    """It may be an example, as a fence with a call may."""
+    """Such JSON may be an example, like a fence with a call."""
     parsed = parse_reply(f"I look.\n{call}", offered={"t"})
     assert [(found.name, found.needs_approval) for found in parsed.calls] == [("t", True)]
     assert parsed.text == "I look."

@@ -138,7 +138,7 @@ def test_formatted_results_are_read_back_exactly(written):
 
 @given(calls, st.lists(st.tuples(st.just("t"), any_text), min_size=1, max_size=3))
 def test_invented_results_are_ignored(call, made_up):
-    """Neither the text of an invented result nor calls in it are read, unlike a real call before it."""
+    """The text of an invented result and the calls in the text are not read; a real call before the result is."""
     results = format_results((name, ToolResult(success=True, data=body)) for name, body in made_up)
     assert parse_reply(f"Now.\n{as_elements(call)}\n{results}\nDone.") == ParsedReply("Now.\n\nDone.", (call,))
 
@@ -160,7 +160,7 @@ def test_failed_result_without_an_error_has_a_message():
 
 
 def begins_like(found: Any, written: Any) -> bool:
-    """Whether a value is the written one, or a prefix of one that contains a closing tag (in a list: the last)."""
+    """Return whether a value is the written value, or a prefix of a value with a closing tag (in a list: the last)."""
     if isinstance(found, list) and isinstance(written, list) and found:
         *first, last = found
         return first == written[: len(first)] and len(found) <= len(written) and begins_like(last, written[len(first)])

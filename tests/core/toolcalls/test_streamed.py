@@ -14,7 +14,7 @@ CALL = "<tool_call><name>create_artifact</name><params><content><![CDATA[# Secre
 
 
 def split(text: str, size: int) -> list[ReplyPart]:
-    """The parts of a text that arrives in pieces of this size."""
+    """Return the parts of a text that arrives in pieces of this size."""
     splitter = ReplySplitter()
     parts = [part for at in range(0, len(text), size) for part in splitter.feed(text[at : at + size])]
     return [*parts, *splitter.finish()]
@@ -103,7 +103,7 @@ def test_parts_add_up_to_the_reply_and_prose_has_no_tag(words: list[str], size: 
     assert all(part.text for part in parts)
     assert "<tool_call" not in joined(parts, "answer")
     kinds = [part.kind for part in parts]
-    assert kinds == sorted(kinds)  # no prose after a call: what follows is known at the end only
+    assert kinds == sorted(kinds)  # no prose after a call: the text after a call is known at the end only
 
 
 def test_cost_of_a_piece_does_not_grow_with_the_reply() -> None:
@@ -120,7 +120,7 @@ def test_cost_of_a_piece_does_not_grow_with_the_reply() -> None:
 
 
 def read(call: str, size: int) -> list[str]:
-    """The texts of the parameter `content` in calls that arrive in pieces of a size."""
+    """Return the texts of the parameter `content` in calls that arrive in pieces of a size."""
     reader, texts = PartialParameter("content"), [""]
     for start in range(0, len(call), size):
         text, is_new = reader.read(call[start : start + size])
@@ -138,7 +138,7 @@ def test_json_text_is_read_in_any_pieces(content: str, ascii_only: bool, size: i
 
 @given(content=st.text(), size=st.integers(1, 40))
 def test_cdata_text_is_read_in_any_pieces(content: str, size: int) -> None:
-    """A `]]>` in the text divides it into two sections; the text before it is displayed."""
+    """A `]]>` in the text divides it into two sections; the text before the mark is displayed."""
     call = format_call("create_artifact", {"id": "a", "content": content, "title": "T"})
     assert "".join(read(call, size)[:1]) == content.partition("]]>")[0] + "]]" * ("]]>" in content)
 
@@ -150,5 +150,5 @@ def test_plain_xml_text_is_unescaped(size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_second_call_starts_a_new_text(size: int) -> None:
-    """If a piece ends one call and starts another, the text of the second one is returned."""
+    """If a piece ends one call and starts another, the text of the second call is returned."""
     assert read('{"content": "one"}{"content":"two', size)[-1:] == ["two"]

@@ -103,7 +103,7 @@ def test_chinese_question_without_answer_gets_a_chinese_reply(workbench: af.Work
 
 
 def test_follow_up_uses_the_earlier_question(workbench: af.Workbench) -> None:
-    """A question that refers back is understood with the words of the earlier one."""
+    """A question that refers back is understood with the words of the earlier question."""
     workbench.ask(QUESTION).wait()
     assert "增量备份" in str(workbench.ask("那增量的呢？").wait().response)
 
@@ -117,7 +117,7 @@ def test_long_title_is_cut_between_characters(workbench: af.Workbench) -> None:
 
 
 def test_saved_output_marks_chinese_text(workbench: af.Workbench) -> None:
-    """All forms contain question and quote; the HTML marks the Chinese parts, and only those."""
+    """All forms contain question and quote; the HTML marks the Chinese parts, and no other parts."""
     bundle = saved_run(workbench.ask(QUESTION).wait()._client)
     assert all(QUESTION in output and FACT in output for output in bundle.values())
     html = bundle["text/html"]

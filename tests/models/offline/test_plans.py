@@ -155,9 +155,9 @@ def test_the_reference_is_cited_where_it_answers(tmp_path: Path) -> None:
     """Eight of ten questions on the language reference are answered from an expected topic; absent ones are not."""
     questions = yaml.safe_load((Path(__file__).parent / "questions.yaml").read_text(encoding="utf-8"))
     with af.Workbench(model=OfflineModel(), data_dir=tmp_path / "data", interactive=False) as wb:
-        found = [(entry, planned(wb, entry["question"])) for entry in questions["questions"][::3]]
+        answered = [(entry, planned(wb, entry["question"])) for entry in questions["questions"][::3]]
         absent = [str(planned(wb, question).response) for question in questions["absent"][::2]]
-        cited = [(SOURCE.search(str(run.response)), entry["topics"], str(run.response)) for entry, run in found]
+        cited = [(SOURCE.search(str(run.response)), entry["topics"], str(run.response)) for entry, run in answered]
         assert all(quotes_of(wb, text) for match, _, text in cited if match)
     assert sum(match is not None and match[2].partition("#")[2] in topics for match, topics, _ in cited) >= 8
     assert not any(SOURCE.search(text) for text in absent)
@@ -251,7 +251,7 @@ def test_answer_does_not_depend_on_one_agent(tmp_path: Path, config: dict[str, A
 
 
 def test_skipped_steps_are_listed_by_reason(tmp_path: Path) -> None:
-    """Steps that were skipped for one reason are listed together with it."""
+    """Steps that were skipped for the same reason are listed together with the reason."""
     with open_workbench(tmp_path, graph_config={"executor": {"max_steps": 1}}) as wb:
         response = str(planned(wb, "What does the rain gauge do in frost? How are backups checked?").response)
     assert (

@@ -25,7 +25,7 @@ OTHER_WORDS = "Fais ton travail."
 
 
 def research(wb: af.Workbench) -> list[str]:
-    """Two questions, of which the second refers to the first and rewrites its report."""
+    """Ask two questions; the second refers to the first and rewrites the report."""
     first = wb.ask("How are temperature probes calibrated?").wait(60)
     second = wb.ask("And when is one of them sent back?", conversation_id=first.conversation_id).wait(60)
     reports = [run.artifacts["research_report"].content for run in (first, second)]
@@ -33,7 +33,7 @@ def research(wb: af.Workbench) -> list[str]:
 
 
 def plan(wb: af.Workbench) -> list[str]:
-    """A plan with a step that fails, and a second one in the same conversation."""
+    """Run a plan with a step that fails, and a second plan in the same conversation."""
     first = wb.ask(QUESTION, flow="plan").wait(60)
     second = wb.ask("What does the anemometer do?", flow="plan", conversation_id=first.conversation_id).wait(60)
     plans = [run.artifacts["task_plan"].content for run in (first, second)]

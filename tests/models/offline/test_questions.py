@@ -51,7 +51,7 @@ def test_question_is_split_between_questions(question: str, parts: list[str] | N
     ],
 )
 def test_every_answerable_part_is_answered(wb: af.Workbench, question: str, quoted: list[str], flow: str) -> None:
-    """Each part gets its best sentences, in the answer too; a part without an answer gets none."""
+    """Each part gets its best sentences, in the answer too; a part without an answer gets no sentence."""
     answer = wb.ask(question, flow=flow).wait().response
     assert all(quote in answer for quote in quoted)
     assert ("> " in answer) == bool(quoted)

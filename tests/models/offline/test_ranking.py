@@ -41,7 +41,7 @@ def test_definition_is_quoted_before_references_and_history():
 
 
 def test_best_quote_is_first_and_others_have_the_order_of_the_text():
-    """The sentence that answers is read first; the others of its source follow in reading order."""
+    """The sentence that answers is read first; other sentences of the source follow in reading order."""
     (quotes,) = ask("When is the open command of the gate ignored?", LOCK)
     assert quotes[0] == "If the gate is frozen, the command is ignored and a bell rings."
     places = [" ".join(LOCK.split()).index(quote) for quote in quotes[1:]]
@@ -158,7 +158,7 @@ def test_sentence_may_begin_with_a_name_of_code():
 
 
 def test_first_source_leaves_room_for_the_second():
-    """At most four of six quotes are from the first source, because another one may answer."""
+    """At most four of six quotes are from the first source, because another source may answer."""
     places = ("well", "mill", "farm", "lock", "pond")
     pumps = " ".join(f"The pump of the {place} takes oil in {place} hours." for place in places)
     first, second = ask("When does the pump take oil?", pumps, "The pump of the barn takes oil. It is noisy.")
@@ -213,7 +213,7 @@ def test_kind_of_sentence_changes_its_worth(better: str, worse: str, question: s
 
 
 def test_history_is_worth_less():
-    """A sentence labelled as a change of some version is worth less than the same without."""
+    """A sentence labelled as a change of some version is worth less than the same sentence without the label."""
     assert worth("The pump takes oil.", "Changed in version 3:", "?") < worth("The pump takes oil.", "", "?")
 
 

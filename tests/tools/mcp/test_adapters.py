@@ -1,6 +1,6 @@
-"""Version 1 of the MCP SDK, which other packages need: a graph whose tools are those of langchain-mcp-adapters.
+"""Version 1 of the MCP SDK, which other packages need: a graph with the tools of langchain-mcp-adapters.
 
-`make test` runs this folder in an environment that has both, see `tests/support/overlays.py`.
+`make test` runs this folder in an environment with both versions, see `tests/support/overlays.py`.
 """
 
 import asyncio

@@ -70,7 +70,7 @@ def test_all_invalid_parameters_are_reported_together() -> None:
 
 
 def test_environment_variables_are_substituted_at_the_start() -> None:
-    """`${NAME}` is a variable of the environment; a missing one is an error when the server starts."""
+    """`${NAME}` is a variable of the environment; a missing variable is an error when the server starts."""
     configured = {"command": "${BIN}/x", "args": ["--root=${ROOT}"], "env": {"TOKEN": "${T}"}}
     server = read_servers({"files": configured})["files"]
     filled = server.with_environment({"BIN": "/bin", "ROOT": "/r", "T": TOKEN})
@@ -127,7 +127,7 @@ def test_error_shows_no_secret() -> None:
 
 
 def test_settings_merge_all_sources_of_servers(tmp_path: Path, monkeypatch) -> None:
-    """A server in an argument replaces one in the file; other servers of the file stay; AF_MCP is JSON."""
+    """A server in an argument replaces the same server in the file; other servers of the file stay; AF_MCP is JSON."""
     monkeypatch.setenv("AF_TRUST_FOLDER", "1")
     (tmp_path / SETTINGS_FILE).write_text(
         '[mcp.files]\ncommand = "a"\nargs = ["b"]\n[mcp.far]\nurl = "http://h.example"\n'

@@ -13,7 +13,7 @@ SERVERS = {"raw": {"command": sys.executable, "args": [str(SERVER)], "timeout_s"
 
 
 def test_unreadable_answers_are_reported_to_the_model(tmp_path: Path, workbench: OpenWorkbench) -> None:
-    """100,000 nested lists and a lone surrogate fail their own calls only."""
+    """Answers with 100,000 nested lists or a lone surrogate fail their own calls only."""
     turns = [[ToolCall(name, {}) for name in ("deep", "half", "nested", "plain")], "Done."]
     cassette = tmp_path / "c.jsonl"
     options = {"tool_protocol": "native", "interactive": False}

@@ -117,7 +117,7 @@ SMALL = {"agent": {"tools": ["core"]}, "executor": {"tools": ["core"]}}
 def test_unreachable_server_does_not_affect_other_flows(
     open_workbench: OpenWorkbench, away: dict[str, Any], flow: str, agents: list[str], config: dict[str, Any]
 ) -> None:
-    """Runs whose agents have none of its tools start, repeat and resume."""
+    """Runs of agents without a tool of the server start, repeat and resume."""
     options = {"mcp": {"far": {**away, "agents": agents}}, "graph_config": config, "approvals": {"echo": "approve"}}
     wb = open_workbench("Done.", "Again.", **options)
     run = wb.ask("Go.", flow=flow).wait(WAIT_S)
@@ -171,7 +171,7 @@ def test_waiting_run_needs_only_its_own_servers(open_workbench: OpenWorkbench, t
 
 
 def test_servers_are_started_when_they_are_needed(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Each starts for the first run that needs it; its known tools stay offered."""
+    """A server starts for the first run that needs the server; its known tools stay offered."""
     options = {"graph_config": SMALL, "mcp": {
         "first": by_stdio(tmp_path / "a", permission="auto"),
         "second": by_stdio(tmp_path / "b", permission="auto", agents=["agent"]),
@@ -189,7 +189,7 @@ def test_servers_are_started_when_they_are_needed(open_workbench: OpenWorkbench,
 def test_http_server_that_ends_in_a_call_is_an_error_for_the_model(
     open_workbench: OpenWorkbench, tmp_path: Path
 ) -> None:
-    """The next call cannot reach it, and the run continues."""
+    """The next call cannot reach the server, and the run continues."""
     with over_http(tmp_path) as port:
         far = {"far": {"url": f"http://127.0.0.1:{port}/mcp", "permission": "auto", "timeout_s": 5}}
         wb = open_workbench(call("die") + call("echo", text="x"), "Done.", mcp=far)
@@ -214,7 +214,7 @@ def test_wrong_token_is_one_clear_error_without_it(open_workbench: OpenWorkbench
 
 
 def test_log_has_no_secret(open_workbench: OpenWorkbench, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The logs of the libraries have the address of a server without the key in it."""
+    """The logs of the libraries have the address of a server, but not its key."""
     caplog.set_level("DEBUG")
     dies = by_stdio(tmp_path, "--say", f"It is {TOKEN}.", env={"SERVER_TOKEN": TOKEN}, permission="auto")
     with over_http(tmp_path) as port:
@@ -304,7 +304,7 @@ def test_killed_server_is_restarted_for_the_next_call(open_workbench: OpenWorkbe
 def test_server_that_ends_repeatedly_is_not_restarted_in_this_run(
     open_workbench: OpenWorkbench, tmp_path: Path
 ) -> None:
-    """After three starts its calls fail at once; a new run tries again."""
+    """After three starts, calls of the server fail at once; a new run starts the server again."""
     dying = call("die") * 5
     wb = open_workbench(dying, "one", call("note", text="2"), "two", mcp=files(tmp_path))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
@@ -436,7 +436,7 @@ def test_hostile_names_are_harmless(open_workbench: OpenWorkbench, tmp_path: Pat
 
 
 def test_two_hundred_tools_are_offered_quickly(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The tools are created once; a second run starts as fast as without them."""
+    """The tools are created once; a second run starts as fast as without these tools."""
     wb = open_workbench(call("tool_199", text="x"), "one", "two", mcp=files(tmp_path, "--tools", "200"))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
     assert calls(wb)[0].success
@@ -526,13 +526,13 @@ def test_card_lists_servers_and_their_tools(open_workbench: OpenWorkbench, tmp_p
 
 
 def booked(folder: Path) -> list[str]:
-    """The effects of the tools that ask."""
+    """Return the effects of the tools that ask."""
     file = folder / "booked"
     return file.read_text().split() if file.exists() else []
 
 
 def test_question_of_a_server_is_a_request_with_its_fields(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The run waits, longer than the server's limit; an answer that does not fit is asked for again."""
+    """The run waits, longer than the server's limit; the person is asked again after an answer that does not fit."""
     server = files(tmp_path, "--asks", timeout_s=1.0)
     wb = open_workbench(call("book", hotel="Adler"), "Done.", mcp=server)
     run = wb.ask("Go.").wait(WAIT_S)
@@ -572,7 +572,7 @@ def test_question_of_a_server_is_a_request_with_its_fields(open_workbench: OpenW
 
 
 def test_declined_question_is_declined_at_the_server(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Two questions, each denied; the tool says so itself."""
+    """The person denies both questions; the tool itself says so."""
     wb = open_workbench(call("book", hotel="Adler"), "Done.", mcp=files(tmp_path, "--asks"))
     run = wb.ask("Go.").wait(WAIT_S)
     run.deny()

@@ -81,7 +81,7 @@ def test_value_of_another_type_is_refused(declared: Any, value: Any, problem: st
 
 
 def test_omitted_parameters_are_not_sent() -> None:
-    """The server applies its own defaults; null is sent only if the call has it."""
+    """The server applies its own defaults; null is sent only if the call has null."""
     schema = {"properties": {"a": {"type": "string", "default": "x"}, "b": {"type": ["string", "null"]}}}
     assert sent(schema, {}) == {}
     assert sent(schema, {"b": None}) == {"b": None}
@@ -116,14 +116,14 @@ def test_renamed_parameters_are_sent_by_their_original_names() -> None:
 
 
 def test_references_are_inlined_without_recursion() -> None:
-    """A recursive reference is expanded once; a dangling one allows any value."""
+    """A recursive reference is expanded once; a dangling reference allows any value."""
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "lost": {"$ref": "#/$defs/lost"}}}
     known, _ = normalize_schema({"properties": {"node": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}})
     assert known["properties"] == {"node": {"type": "object", "properties": {"next": {}, "lost": {}}}}
 
 
 def test_schema_is_bounded() -> None:
-    """A long schema is reduced to the types of its parameters; an exponentially growing one is cut."""
+    """A long schema is reduced to the types of its parameters; an exponentially growing schema is cut."""
     long = {"properties": {f"p{n}": {"type": "string", "description": "d" * 1000} for n in range(100)}}
     assert len(json.dumps(normalize_schema(long)[0])) < 5_000
     doubling = {f"d{n}": {"properties": {key: {"$ref": f"#/$defs/d{n + 1}"} for key in "ab"}} for n in range(40)}
