@@ -140,8 +140,8 @@ def _execute(
                 raise UsageError(message) from error
             if code not in _STATEMENT_ERRORS:
                 raise
-            frame_names = ", ".join(frame.name for frame in frames)
-            hint = f" It sees the frames {frame_names} (columns_df() lists their columns), and stored tables as main.runs."
+            views = ", ".join(frame.name for frame in frames)
+            hint = f" It sees the frames {views} (columns_df() lists their columns), and stored tables as main.runs."
             hint = hint if message.startswith("no such") else ""
             raise UsageError(f"The SQL cannot be run: {message:.300}.{hint}") from error
 
