@@ -58,7 +58,7 @@ async def _references(engine: "Engine", conversation_id: str, message_id: str | 
     """Return the blocks of a project."""
     try:
         tree = await engine.service(ProjectStore).tree(conversation_id, message_id)
-    except (NotFound, UsageError):  # no project, or one whose artifact was overwritten
+    except (NotFound, UsageError):  # no project, or its artifact was overwritten
         return []
     return [(f"@{tree.path(block.block_id)}", block.name, translate("block")) for block in tree]
 

@@ -1,7 +1,7 @@
 """Access of the compose tools to the project of their run.
 
-The result of research is two blocks: a report that depends on a block with its sources. In a research phase an agent
-may only write texts that are based on such sources. A person may write anything.
+The result of research is two blocks: a report, and a block with its sources on which the report depends. In a research
+phase an agent may only write texts that are based on research. A person may write anything.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -47,8 +47,8 @@ AsyncPreview = Callable[[ToolContext, BaseModel], Awaitable[str]]
 
 async def current_project(ctx: ToolContext | RunContext) -> tuple[ProjectInfo, BlockTree]:
     """Return the project and its blocks on the branch of a call or a run."""
-    services, place = (ctx, ctx) if isinstance(ctx, ToolContext) else (ctx.services, ctx.run)
-    return await services.service(ProjectStore).project(place.conversation_id, place.message_id)
+    services, branch = (ctx, ctx) if isinstance(ctx, ToolContext) else (ctx.services, ctx.run)
+    return await services.service(ProjectStore).project(branch.conversation_id, branch.message_id)
 
 
 async def current_tree(ctx: ToolContext | RunContext) -> BlockTree:
@@ -75,7 +75,7 @@ def change_result(ctx: ToolContext, changed: Sequence[Artifact], message: str) -
 
 
 def valid_call_preview(render: AsyncPreview) -> AsyncPreview:
-    """Decorate a preview so that it is empty for a call that the tool itself will reject."""
+    """Decorate a preview: the preview of a call that the tool will reject is empty."""
 
     async def preview(ctx: ToolContext, args: BaseModel) -> str:
         try:
@@ -87,7 +87,7 @@ def valid_call_preview(render: AsyncPreview) -> AsyncPreview:
 
 
 def confirm_if_previewed(preview: AsyncPreview) -> PermissionRule:
-    """Create a permission rule: the person is asked about calls that have a preview, and never about invalid calls."""
+    """Create a permission rule: the person is asked about calls with a preview, and never about invalid calls."""
 
     async def permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:
         return ToolPermission.CONFIRM if await preview(ctx, args) else ToolPermission.AUTO
@@ -102,11 +102,11 @@ def project_tool(
     preview: AsyncPreview | None = None,
     max_result_chars: int = MAX_RESULT_CHARS,
 ) -> Callable[[Handler], Tool]:
-    """Decorate a tool that reads or changes the stored project only; see `tool`.
+    """Decorate a tool that only reads or changes the stored project; see `tool`.
 
     Args:
-        permission: The permission; by default the person is asked about calls that have a preview.
-        name: The name of the tool; by default that of the function.
+        permission: The permission; by default the person is asked about calls with a preview.
+        name: The name of the tool; by default the name of the function.
         preview: Shows what a call changes.
         max_result_chars: Length of a result in the prompt.
     """
@@ -129,12 +129,12 @@ def job_tool(
     params: type[ToolParams],
     permission: ToolPermission | PermissionRule = ToolPermission.AUTO,
 ) -> Tool:
-    """Create a tool whose calls the flow carries out as a job of another agent."""
+    """Create a tool; the flow carries out each call as a job of another agent."""
     return Tool(name, description, params, None, permission, CATEGORY, idempotent=True)
 
 
 async def overwrite_permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:
-    """Ask the person before a text that they wrote is overwritten."""
+    """Ask before a person's text is overwritten."""
     with suppress(UsageError):
         if (await current_tree(ctx)).find(getattr(args, "field_name", "")).writer == USER:
             return ToolPermission.CONFIRM
@@ -144,17 +144,17 @@ async def overwrite_permission(ctx: ToolContext, args: BaseModel) -> ToolPermiss
 RESEARCH_AUTHOR = "research"
 """Author of the texts that come from a research run."""
 
-_NAME_COLUMNS, _NAME_CHARS = 60, 100  # an accent is a character, but takes no column
+_NAME_COLUMNS, _NAME_CHARS = 60, 100  # an accent is a character without a column
 
 
 def title_from_query(query: str) -> str:
-    """Derive a block's name from the question that it answers."""
+    """Derive a block's name from the block's question."""
     name = " ".join(query.replace("/", " ").split()).lstrip("@ ")
     return clip_words(name[:_NAME_CHARS], _NAME_COLUMNS).strip() or RESEARCH_AUTHOR
 
 
 def research_phase(info: ProjectInfo) -> str:
-    """Return the phase for a new report: the current one if it is a research phase or there is none, else the first."""
+    """Return the phase for a new report: the current phase, or the first research phase if the current is not one."""
     phases = info.research_phases
     return info.phase if info.phase in phases or not phases else phases[0]
 
@@ -162,7 +162,7 @@ def research_phase(info: ProjectInfo) -> str:
 def add_research_blocks(tree: BlockTree, block_id: str, new: NewBlock, sources: str) -> tuple[Block, ...]:
     """Write a report and its sources.
 
-    Without a `block_id` the block is `new`, whose name, position and settings are then used.
+    Without a `block_id`, the report is the new block `new`.
 
     Returns: The changed blocks, the report first.
 
@@ -175,7 +175,7 @@ def add_research_blocks(tree: BlockTree, block_id: str, new: NewBlock, sources: 
     report = tree.get(block_id)
     if report is None:
         raise UsageError(f"The block {tree.block_name(block_id)!r} was deleted during the research.")
-    # The block with the sources of this report alone: it is not a report, and no other report depends on it.
+    # The sources block belongs to this report alone: it is not a report, and no other report depends on it.
     researched = {b.block_id: b for b in tree if b.writer == RESEARCH_AUTHOR}
     others = [other for key, other in researched.items() if key != block_id]
     sources_id = next(
@@ -201,7 +201,7 @@ def add_research_blocks(tree: BlockTree, block_id: str, new: NewBlock, sources: 
 
 
 def require_grounding(edit: BlockEdit, phases: Collection[str]) -> BlockEdit:
-    """Wrap an agent's edit: refuse a new text in one of these research phases that is not based on research."""
+    """Wrap an agent's edit: refuse a new text in a research phase that is not based on research."""
 
     def checked(tree: BlockTree) -> Sequence[Block]:
         changed = edit(tree)
@@ -222,12 +222,12 @@ def require_grounding(edit: BlockEdit, phases: Collection[str]) -> BlockEdit:
 
 
 def is_grounded(tree: BlockTree, block: Block) -> bool:
-    """True if a block has research results, or depends on such a block directly or indirectly."""
+    """Return whether a block has research results, or depends on a block with research results, even indirectly."""
     pending, seen = [block.block_id], set[str]()
     while pending:
         key = pending.pop()
         seen.add(key)
-        if (found := tree.get(key)) is not None and found.writer == RESEARCH_AUTHOR:
+        if (source := tree.get(key)) is not None and source.writer == RESEARCH_AUTHOR:
             return True
         pending += [need for need in tree.dependencies(key) if need not in seen]
     return False

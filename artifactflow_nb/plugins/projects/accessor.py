@@ -67,7 +67,7 @@ class ProjectFrames:
     ) -> "pd.DataFrame":
         """One row per grade of a block on the active branch; `since` and `until` apply to `created_at`.
 
-        `all_branches` and `run` include other branches, and `is_active` says which grades are active. `project` is a
+        `all_branches` and `run` include other branches; `is_active` marks the active grades. `project` is a
         project or its name. Groups of columns: `what`, `results`, `time`, `tree`. Other arguments as for `wb.runs_df`.
         """
         return self._load(
@@ -90,9 +90,9 @@ class ProjectFrames:
         status: StatusFilter = None,
         columns: ColumnSelection = None,
     ) -> "pd.DataFrame":
-        """One row per run of each project, including child runs: the columns of `wb.runs_df`, its work and counts.
+        """One row per run of each project, including child runs: the columns of `wb.runs_df`, the work and counts.
 
-        `work` is talk, write or evaluate; for a child run its flow. `project` is as for `blocks_df`; other arguments,
+        `work` is talk, write or evaluate, or the flow of a child run. `project` is as for `blocks_df`; other arguments,
         groups and errors are as for `wb.runs_df`.
         """
         return self._load(PROJECT_RUNS, run, since=since, until=until, status=status, project=project, columns=columns)
@@ -101,8 +101,8 @@ class ProjectFrames:
         """Plot the grades of blocks by dimension, lowest mean first, with earlier scores.
 
         Args:
-            grades: Rows of `evaluations_df`, all or some; its column `evidence_json` has the reasons.
-            ax: Axes to draw on; None for those of a new figure.
+            grades: Rows of `evaluations_df`, all or some; the column `evidence_json` has the reasons.
+            ax: Axes to draw on; None for a new figure.
 
         Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
         """
@@ -122,7 +122,7 @@ class Projects(ProjectFrames, CardMixin):
         self._thread, self._display = workbench._thread, workbench._display  # noqa: SLF001 - an accessor is a part of it
 
     def start(self, name: str, *, template: TemplateSource | None = None) -> Project:
-        """Create a project and return it; a project that has the name already is returned unchanged.
+        """Create and return a project; an existing project with the name is returned unchanged.
 
         Args:
             name: The name, which is unique in the store.
@@ -147,7 +147,7 @@ class Projects(ProjectFrames, CardMixin):
 
     def __iter__(self) -> Iterator[Project]:
         for name in self._ipython_key_completions_():
-            with suppress(UsageError):  # its artifact was overwritten: opening the project says how to restore it
+            with suppress(UsageError):  # overwritten; opening the project says how to restore it
                 yield self[name]
 
     def __len__(self) -> int:

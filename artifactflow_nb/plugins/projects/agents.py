@@ -46,7 +46,7 @@ def project_sections(
 ) -> Iterator[str]:
     """Yield the sections of the composer's prompt.
 
-    `references` are the blocks that the person's message names with `@`, `active_skills` the skills that it names.
+    `references` are the blocks, and `active_skills` the skills, that the person's message names with `@`.
     """
     yield f"<creator_profile>\n{info.profile or 'Nothing is known about the creator yet.'}\n</creator_profile>"
     if info.phase == INTENT:
@@ -84,7 +84,7 @@ def _format_personas(personas: Iterable[Persona]) -> str:
 
 
 def format_block_index(tree: BlockTree) -> str:
-    """List the blocks, a line each: name, phase, status and the first line of the text."""
+    """List the blocks, one per line: name, phase, status and the first line of the text."""
     depths: dict[str, int] = {}
     lines = []
     columns = min(max(_INDEX_COLUMNS // max(len(tree), 1), _MIN_COLUMNS), _LINE_COLUMNS)
@@ -114,7 +114,7 @@ _CODE = re.compile(r"```.*?(?:```|$)|`[^`\n]*`", re.DOTALL)
 
 
 def referenced_blocks(tree: BlockTree, text: str, *, strict: bool = True) -> tuple[Block, ...]:
-    """Return the blocks that a text refers to as `@name` or `@Report / Method`, each once, in order.
+    """Return the blocks that a text refers to as `@name` or `@Report / Method`, in order, without repetition.
 
     The longest matching name wins. Code in the text contains no references.
 
@@ -122,14 +122,14 @@ def referenced_blocks(tree: BlockTree, text: str, *, strict: bool = True) -> tup
     """
     names = {tree.path(block.block_id): block for block in tree} | {block.name: block for block in tree}
     by_length = sorted(names, key=len, reverse=True)
-    found: dict[str, Block] = {}
+    blocks: dict[str, Block] = {}
     text = normalize_path(_CODE.sub(" ", text))
     for at in _AT.finditer(text):
         rest = text[at.end() :]
         name = None
         for candidate in by_length:
             after = rest[len(candidate) : len(candidate) + 1]
-            # Another word must not follow directly, except in scripts without spaces.
+            # No letter may follow the name directly, except in scripts without spaces.
             is_complete = not (after.isalnum() or after == "_") or re.match(f"[{UNSPACED}]", after) is not None
             if is_complete and fold_name(rest[: len(candidate)]) == fold_name(candidate):
                 name = candidate
@@ -147,8 +147,8 @@ def referenced_blocks(tree: BlockTree, text: str, *, strict: bool = True) -> tup
                 advice = "Write an address or a handle without @, or in `code`."
                 raise UsageError(f"@{label} names no block: {error} {advice}") from None
             continue
-        found[block.block_id] = block
-    return tuple(found.values())
+        blocks[block.block_id] = block
+    return tuple(blocks.values())
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def referenced_blocks(tree: BlockTree, text: str, *, strict: bool = True) -> tup
 def writer_task(
     info: ProjectInfo, tree: BlockTree, block: Block, style: str, personas: Sequence[Persona], skills: Sequence[Skill]
 ) -> str:
-    """Write a writer's task: the block, its prompt, its dependencies and its place in the document."""
+    """Write a writer's task: the block, and its prompt, dependencies and position in the document."""
     parts = [
         f'Write the block "{tree.path(block.block_id)}" of the project "{info.name}" (phase: {block.phase}).',
         _purpose(block),
@@ -209,7 +209,7 @@ _RESEARCH_AIMS = {
 def research_question(
     info: ProjectInfo, tree: BlockTree, query: str, kind: str, personas: Sequence[Persona], needs: Sequence[Block]
 ) -> str:
-    """Write the question of a research run: the query, and the document that it is for."""
+    """Write the question of a research run: the query, and the document that needs the answer."""
     parts = [
         f'The question is for the project "{info.name}". {_RESEARCH_AIMS[kind]}',
         *_audience(info, personas),
@@ -230,7 +230,7 @@ def grader_task(
 ) -> str:
     """Write a grader's task: the dimension, the block's prompt, its readers, its dependencies and its text.
 
-    With `is_view`, the grader judges from the view of the only persona.
+    With `is_view`, the grader takes the view of the only persona.
     """
     view = [f"Judge as this reader would:\n{_format_personas(personas)}"] if is_view else _audience(info, personas)
     parts = [
@@ -280,7 +280,7 @@ def _outline(tree: BlockTree) -> str:
 
 
 class OrderedWriterModel(LocalModel):
-    """A model that computes its reply: the next calls in the request's context, or the context's message."""
+    """A model that replies with the next calls, or the message, of the request's context."""
 
     provider = COMPUTED_PROVIDER
     tool_protocols: tuple[ToolProtocol, ...] = ("native",)
@@ -369,7 +369,7 @@ EVALUATOR = AgentConfig(
 
 
 class ComposerAgent(BaseAgent):
-    """The agent whose prompt contains the current project; the parts that change most often are at the end."""
+    """The agent whose prompt contains the current project; the sections that change most often are at the end."""
 
     def build_current_context(self, context: PromptContext) -> str:
         """Build the sections of the project, then the date."""
@@ -377,10 +377,10 @@ class ComposerAgent(BaseAgent):
 
 
 class GeneratorAgent(BaseAgent):
-    """An agent that uses no language model: its prompt contains its next calls."""
+    """An agent without a language model: the prompt contains the next calls."""
 
     def build_current_context(self, context: PromptContext) -> str:
-        """Describe the next calls, or the final result, for a reader of the prompt; the model gets them as values."""
+        """Describe the next calls, or the final result, for a reader of the prompt; the model gets the values."""
         if context.next_calls is None:
             return ""
         values = {"calls": context.next_calls.calls, "words": context.next_calls.message}

@@ -32,14 +32,14 @@ _INDENT = "\u2003"
 class BlockHandle(CardMixin, Block):
     """A snapshot of a `Block` with the methods that edit it.
 
-    A handle does not change: each edit returns a new handle of the block after the edit. Each edit has a reason, which
-    is stored with the version.
+    A handle does not change: each edit returns a new handle of the edited block. The reason of an edit is stored with
+    the version.
 
     Attributes:
         project: The project of the block.
-        path: The names of its groups and its own name.
-        stale_because: The names of the dependencies that changed after it was written; empty if it is not stale.
-        dependency_names: The names of its dependencies.
+        path: The names of the block's groups and of the block.
+        stale_because: The names of the dependencies that changed after the block was written.
+        dependency_names: The names of the block's dependencies.
     """
 
     project: "Project"
@@ -54,20 +54,20 @@ class BlockHandle(CardMixin, Block):
 
     @property
     def artifact(self) -> ArtifactHandle:
-        """The current version of its text, to compare and to export."""
+        """The current version of the block's text, to compare and to export."""
         branch = self.project.branch
         key = branch.conversation_id, self.block_id, branch.message_id
         return branch.handle(branch.read(lambda db: require_visible(db, *key, None)))
 
     @property
     def versions(self) -> Versions:
-        """The versions of the block by number; the last one is the current one."""
+        """The versions of the block by number; the last version is the current version."""
         return self.artifact.versions
 
     def write(self, text: str, reason: str = "") -> "BlockHandle":
         """Replace the text of the block; the block is then up to date with its dependencies.
 
-        Errors: `Conflict` if its text changed since this handle was read; `UsageError` for a group.
+        Errors: `Conflict` if the text changed since this handle was read; `UsageError` for a group.
         """
         expected, key = self.content, self.block_id
         return self._change(lambda tree: block_edits.write_block(tree, key, text, USER, expected=expected), reason)
@@ -80,15 +80,15 @@ class BlockHandle(CardMixin, Block):
         return self._change(lambda tree: block_edits.configure_block(tree, self.block_id, settings), reason)
 
     def approve(self, reason: str = "") -> "BlockHandle":
-        """Set the status to completed, so that blocks that depend on this one can be written."""
+        """Set the status to completed, so that dependent blocks can be written."""
         return self.set(status="completed", reason=reason)
 
     def keep(self, reason: str = "") -> "BlockHandle":
-        """Keep the text as up to date although its dependencies changed: it is no longer stale."""
+        """Keep the text although its dependencies changed: the block is no longer stale."""
         return self._change(lambda tree: block_edits.mark_block_current(tree, self.block_id), reason)
 
     def rename(self, name: str, reason: str = "") -> "BlockHandle":
-        """Rename the block; `UsageError` if another block in the same place has the name."""
+        """Rename the block; `UsageError` if a sibling has the name."""
         return self._change(lambda tree: block_edits.rename_block(tree, self.block_id, name), reason)
 
     def move(
@@ -102,9 +102,9 @@ class BlockHandle(CardMixin, Block):
         """Move the block, with the blocks in it, to another position.
 
         Args:
-            parent: The new group; empty for the top level, None for its current group.
+            parent: The new group; empty for the top level, None for the current group.
             phase: The new phase, at the top level; a block in a group has the phase of the group.
-            before: The block before which it is placed; empty for the end.
+            before: The block that will follow; empty for the end.
             reason: The reason of the edit.
 
         Errors: `UsageError` for an unknown group, phase or block.
@@ -112,7 +112,7 @@ class BlockHandle(CardMixin, Block):
 
         def edit(tree: BlockTree) -> Sequence[Block]:
             group = (tree.get(self.block_id) or self).parent if parent is None else resolve_block_id(tree, parent)
-            if parent is None and phase:  # a phase without a group means its top level
+            if parent is None and phase:  # without a group, a phase means its top level
                 group = ""
             position = BlockPosition(phase, group, resolve_block_id(tree, before))
             return block_edits.move_block(tree, self.block_id, position)
@@ -125,23 +125,23 @@ class BlockHandle(CardMixin, Block):
         return self.project.block(versions[0].artifact_id)
 
     def delete(self, *, anyway: bool = False, reason: str = "") -> None:
-        """Delete the block with the blocks in it. Its versions stay; `project.deleted` lists it for `restore`.
+        """Delete the block with the blocks in it. The versions stay; `project.deleted` lists the block for `restore`.
 
         Args:
-            anyway: Delete the block even if others depend on it; they become stale.
+            anyway: Delete the block even if other blocks depend on it; the dependents become stale.
             reason: The reason of the edit.
 
-        Errors: `UsageError` that names the dependents, if there are any and `anyway` is not set.
+        Errors: `UsageError` that names the dependents, unless `anyway` is set.
         """
         self.project.change(lambda tree: block_edits.delete_block(tree, self.block_id, anyway=anyway), reason)
 
     def restore(self, reason: str = "") -> "BlockHandle":
-        """Restore the block after a deletion, with the blocks that were deleted with it."""
+        """Restore the deleted block, with the blocks that were deleted with it."""
         return self._change(lambda tree: block_edits.restore_block(tree, self.block_id), reason)
 
     @property
     def dependents(self) -> "Blocks":
-        """The blocks that depend on this one, directly or indirectly."""
+        """The blocks that depend on this block, directly or indirectly."""
         return self.project.select_blocks(lambda tree: tree.dependents(self.block_id), "Nothing depends on it.")
 
     def _change(self, edit: BlockEdit, reason: str) -> "BlockHandle":
@@ -206,7 +206,7 @@ class Blocks(DisplayList[BlockHandle]):
 
 
 def resolve_block_id(tree: BlockTree, block: str | BlockHandle) -> str:
-    """Return the id of a block from its handle or its name; empty for an empty name."""
+    """Return the id of a block from a handle or a name; empty for an empty name."""
     if isinstance(block, BlockHandle):
         return block.block_id
     return tree.find(block).block_id if block else ""

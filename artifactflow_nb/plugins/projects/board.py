@@ -123,7 +123,7 @@ class BoardView(PolledView):
 
     async def load(self) -> None:
         """Load the project from the store."""
-        async with self._load_lock:  # else an older read could finish last and replace a newer one
+        async with self._load_lock:  # an older load must not finish last
             try:
                 last, run, requests, in_progress = await self._read_progress()
                 key, self._message_id = self._conversation_id, last
@@ -135,14 +135,14 @@ class BoardView(PolledView):
                 self._versions = [version for version in visible if version.artifact_id in text_ids]
                 open_id = self._board.open_block_id if self._board else ""
                 self._board = Board(info, tree, in_progress, run, requests, open_id)
-            except NotFound:  # it was deleted concurrently
+            except NotFound:  # the project was deleted concurrently
                 self._board, self._versions = None, []
             if self._board is None or self._board.open_block_id not in self._board.tree:
                 self._close_block()
             await self._rendered_texts.prepare(self._versions)
 
     async def follow_run(self, run_id: str) -> None:
-        """Follow this run instead of the previous one, for the progress of its research; empty for no run."""
+        """Follow this run instead of the previous run, to show the progress of its research; empty for no run."""
         if run_id == self._followed_run:
             return
         if self._follower is not None:
@@ -157,12 +157,12 @@ class BoardView(PolledView):
                 self._follower.close()
 
     async def _unfinished_run(self, message_id: str | None, in_progress: Mapping[str, str]) -> BoardRun | None:
-        """The run of a message with its progress in blocks; None if it has ended."""
+        """Return the unfinished run of a message with its progress in blocks, or None."""
         message = None if message_id is None else await self._engine.conversations.message(message_id)
         if message is None or message.run_id is None or message.status not in UNFINISHED_STATUSES:
             return None
         stored = await self._engine.runs.get(message.run_id)
-        # In a thread: the client is synchronous, and checks the lock of the run's process.
+        # The client runs in a thread, because it is synchronous and checks the lock of the run's process.
         status = await asyncio.to_thread(RunClient(self._thread, stored).status)
         if status not in {*UNFINISHED_STATUSES, ABANDONED}:
             return None
@@ -179,10 +179,10 @@ class BoardView(PolledView):
         for block in () if self._board is None else self._board.tree:
             if versions.get(block.block_id) != block.version:
                 states = board_nodes.block_states(self._loaded_board, block)
-                listed = translate_list(text for kind, text in states if kind != "work")
+                state_list = translate_list(text for kind, text in states if kind != "work")
                 author = agent_label(block.created_by)
                 self._announcement = translate(
-                    "{name}: {states}, by {author}.", name=block.name, states=listed, author=author
+                    "{name}: {states}, by {author}.", name=block.name, states=state_list, author=author
                 )
         for request in () if self._board is None else self._board.requests:
             if request.id not in request_ids:
@@ -222,7 +222,7 @@ class BoardView(PolledView):
         self._form, self._confirming = None, ""
 
     def _block(self, act: PageAction) -> Block:
-        """The block of an action; `UsageError` if it was deleted."""
+        """Return the block of an action; `UsageError` if the block was deleted."""
         block = self._loaded_board.tree.get(str(act.args.get("block")))
         if block is None:
             raise UsageError(translate("This block no longer exists."))
@@ -231,7 +231,7 @@ class BoardView(PolledView):
     # --- rendering -------------------------------------------------------------------------------------------------
 
     def nodes(self) -> tuple[Node, ...]:
-        """The heading, open requests, the columns, and the open block or the form for a new one."""
+        """Return the heading, open requests, the columns, and the open block or the form for a new block."""
         if self._board is None:
             missing = translate("This project no longer exists.")
             return (Node("nothing", f"<p>{missing}</p>", css="af-quiet", text=missing),)
@@ -239,9 +239,9 @@ class BoardView(PolledView):
         board = replace(self._board, research=dict(progress))
         next_phase = board_nodes.next_phase_button(board, is_confirming=self._confirming == "advance")
         generate = board_nodes.generate_buttons(board, is_confirming=self._confirming == "refresh")
-        head = (board_nodes.heading(board), *generate, next_phase)
+        top = (board_nodes.heading(board), *generate, next_phase)
         nodes = [
-            Node("top", kind="box", css="af-board-top", children=head),
+            Node("top", kind="box", css="af-board-top", children=top),
             self._request_cards(),
             board_nodes.columns(board, is_live=True),
         ]
@@ -249,7 +249,7 @@ class BoardView(PolledView):
         if (block := board.tree.get(board.open_block_id)) is not None:
             detail = [*board_nodes.open_block_header(board, block, position_text(board, block.block_id))]
             detail += [board_nodes.delete_confirmation(board, block)] if self._confirming == "delete" else []
-            # The prefix keeps the panel's keys apart from those of the board.
+            # The prefix keeps the keys of the panel apart from the keys of the board.
             panel = () if self._panel is None else prefixed(self._panel.nodes(), "panel-")
             detail += [*form, *board_nodes.group_controls(board, block), *panel]
             nodes.append(Node("open", kind="box", css="af-board-block", children=tuple(detail)))
@@ -258,14 +258,14 @@ class BoardView(PolledView):
         return (*nodes, *board_nodes.deleted_blocks(board), board_nodes.download_buttons())
 
     def saved_nodes(self) -> tuple[Node, ...]:
-        """The board and its texts, readable without a kernel."""
+        """Return the board and its texts, readable without a kernel."""
         if self._board is None:
             return self.nodes()
         requests = self._request_cards().children
         return saved_board(self._board, self._versions, self._rendered_texts, requests, with_dates=self._with_dates)
 
     def _request_cards(self) -> Node:
-        """Build the cards of the open requests; they look as in the chat."""
+        """Build the cards of the open requests; the cards look as in the chat."""
         requests = map(TranscriptRequest.from_stored, self._loaded_board.requests)
         return approval_box(approval_card(request, self._tool(request.tool), self._cited_html) for request in requests)
 
@@ -283,7 +283,7 @@ class BoardView(PolledView):
         return message
 
     async def act_open(self, act: PageAction) -> None:
-        """Open a block below the columns, or close it if it is open."""
+        """Open a block below the columns, or close an open block."""
         block = self._block(act)
         was_open = self._loaded_board.open_block_id == block.block_id
         self._close_block()
@@ -298,7 +298,7 @@ class BoardView(PolledView):
             await panel.open(self.screen)
             if self._loaded_board.open_block_id == block.block_id and self._panel is None:
                 self._panel = panel
-            else:  # the reader closed the block or opened another one while the panel was loading
+            else:  # while the panel was loading, the reader closed or changed the block
                 panel.close()
         self.screen.effect(act.page, "show", key="open")
 
@@ -349,7 +349,7 @@ class BoardView(PolledView):
     # --- deletion --------------------------------------------------------------------------------------------------
 
     async def act_delete_ask(self, act: PageAction) -> None:
-        """Ask for a confirmation that lists the blocks within a block and those that depend on it."""
+        """Ask for a confirmation that lists the blocks within a block and the dependents of the block."""
         self._block(act)
         self._close_form()
         self._confirming = "delete"
@@ -357,10 +357,10 @@ class BoardView(PolledView):
 
     async def act_delete(self, act: PageAction) -> str:
         """Delete a block; `Conflict` if its content or dependents changed since the confirmation listed them."""
-        block, listed = self._block(act), act.args.get("seen")
+        block, seen_impact = self._block(act), act.args.get("seen")
 
         def edit(tree: BlockTree) -> Sequence[Block]:
-            if board_nodes.deletion_impact(tree, block.block_id) != listed:
+            if board_nodes.deletion_impact(tree, block.block_id) != seen_impact:
                 raise Conflict(
                     translate(
                         "The blocks in '{name}' or its dependents were changed meanwhile. Look at them again.",
@@ -385,14 +385,14 @@ class BoardView(PolledView):
     # --- review ----------------------------------------------------------------------------------------------------
 
     async def act_approve(self, act: PageAction) -> str:
-        """Set a block to completed; `Conflict` if its text changed since the reader saw it."""
+        """Set a block to completed; `Conflict` if its text changed since the reader saw the text."""
         block = self._block(act)
         edit = partial(block_edits.configure_block, block_id=block.block_id, settings={"status": "completed"})
         await self._change(self._if_unchanged(edit, act), "It was approved.")
         return translate("{name} is approved.", name=block.name)
 
     async def act_keep(self, act: PageAction) -> str:
-        """Mark a stale block as up to date without a change; `Conflict` if its text changed since the reader saw it."""
+        """Mark a stale block as up to date; `Conflict` if its text changed since the reader saw the text."""
         block = self._block(act)
         edit = partial(block_edits.mark_block_current, block_id=block.block_id)
         await self._change(self._if_unchanged(edit, act), "It still holds.")
@@ -423,22 +423,22 @@ class BoardView(PolledView):
     async def _move(self, act: PageAction, block_id: str, edit: BlockEdit, *, is_by_key: bool = False) -> str:
         await self._change(edit, "It was moved on the board.")
         block = self._loaded_board.tree[block_id]
-        # An element that moves within the page loses the focus. The open block is moved by its buttons, which stay.
+        # An element that moves within the page loses the focus. The buttons that move the open block keep the focus.
         if is_by_key and self._loaded_board.open_block_id != block_id:
             self.screen.effect(act.page, "focus", key=f"{CARD_PREFIX}{block_id}")
         position = position_text(self._loaded_board, block_id)
         return translate("{name} is now {position}.", name=block.name, position=position)
 
     async def _change(self, edit: BlockEdit, reason: str) -> list[Artifact]:
-        """Apply an edit; return the versions that it wrote."""
+        """Apply an edit; return the written versions."""
         try:
             return await self._engine.service(ProjectStore).change(self._authorship(reason), edit)
-        finally:  # also after a conflict: the reader must see the change that caused it
+        finally:  # also after a conflict: the reader must see its cause
             await self.load()
             self.screen.save_soon()
 
     def _authorship(self, reason: str) -> Authorship:
-        """Authorship of a change by the reader."""
+        """Return the authorship of a change by the reader."""
         return Authorship(self._conversation_id, self._message_id, USER, reason=reason)
 
     # --- phases ----------------------------------------------------------------------------------------------------
@@ -453,7 +453,7 @@ class BoardView(PolledView):
         return await self.act_advance(act)
 
     async def act_advance(self, act: PageAction) -> str:
-        """Advance to the phase that the confirmation named, else to the next one."""
+        """Advance to the phase that the confirmation named, else to the next phase."""
         phase = str(act.args.get("phase") or self._loaded_board.info.next_phase)
         authorship = self._authorship("Gone on, on the board.")
         await self._engine.service(ProjectStore).set_info(authorship, lambda info: info.advanced(phase))
@@ -522,7 +522,7 @@ class BoardView(PolledView):
         self._announcement = translate("The run writes {blocks}.", blocks=blocks)
 
     async def _run_client(self) -> RunClient:
-        """Return the client of the unfinished run; `NotFound` if it has ended."""
+        """Return the client of the unfinished run; `NotFound` if no run is unfinished."""
         await self.load()
         if (run := self._loaded_board.run) is None:
             raise NotFound(translate("The run has ended."))
@@ -539,7 +539,7 @@ class BoardView(PolledView):
         await self._poller.poll()
 
     def _if_unchanged(self, edit: Any, act: PageAction) -> BlockEdit:
-        """Wrap an edit: raise `Conflict` if the text of the block was changed since the page displayed it."""
+        """Wrap an edit: raise `Conflict` if the text of the block was changed since the page displayed the text."""
 
         def checked_edit(tree: BlockTree) -> Sequence[Block]:
             block = tree.get(str(act.args.get("block")))

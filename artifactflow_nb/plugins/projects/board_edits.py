@@ -1,9 +1,9 @@
-"""The edits of the board: moved cards, and the forms for new blocks and for the settings of existing ones.
+"""The edits of the board: moved cards, and the forms for new blocks and for the settings of existing blocks.
 
-The keyboard moves a card by one step; the mouse moves it to where it is dropped.
+The keyboard moves a card by one step; the mouse drops a card at any position.
 
 Invalid input is reported at its field (`FormError`). Only changed fields are written, so that a form does not undo
-changes that others made while it was open.
+changes that others made while the form was open.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ def saved_board(
     columns = scroll_box(html, "af-board-scroll", translate("Phases"))
     hint = [Node("hint", f"<p>{hint_for_status(WAITING)}</p>", css="af-notice")] if request_nodes else []
     lines = [translate("Project {name}", name=board.info.name), *([hint_for_status(WAITING)] if board.requests else [])]
-    for phase in board.info.phases:  # without empty phases except the current one
+    for phase in board.info.phases:  # omits empty phases except the current phase
         blocks, is_current = board.tree.blocks_in_phase(phase.name), phase.name == board.current_phase
         if blocks or is_current:
             lines.append(translate("{phase} (now):" if is_current else "{phase}:", phase=phase_label(phase)))
@@ -70,8 +70,8 @@ def saved_board(
             depth = board.tree.path(block.block_id).count("/") + 1
             states = translate_list(state for _, state in board_nodes.block_states(board, block))
             lines.append(f"{'  ' * depth}- {translate('{name}: {states}', name=block.name, states=states)}")
-    head = replace(board_nodes.heading(board), text="\n".join(lines))
-    return (head, *hint, *request_nodes, Node("phases", columns), *folds)
+    heading = replace(board_nodes.heading(board), text="\n".join(lines))
+    return (heading, *hint, *request_nodes, Node("phases", columns), *folds)
 
 
 _TEXT_FIELDS = ("text", "prompt", "depends_on")
@@ -106,33 +106,33 @@ def add_form(board: Board, phase: str) -> Node:
 
 
 def _settings_fields(
-    prompt: str, depends_on: Sequence[str], known: Sequence[str], *, auto_generate: bool, need_review: bool
+    prompt: str, depends_on: Sequence[str], choices: Sequence[str], *, auto_generate: bool, need_review: bool
 ) -> tuple[Field, ...]:
     fields = (
         Field("prompt", "multiline", prompt, translate("What the text should say"), rows=_ROWS, keep=True),
-        Field("depends_on", "list", tuple(depends_on), translate("Depends on"), choices=tuple(known), keep=True),
+        Field("depends_on", "list", tuple(depends_on), translate("Depends on"), choices=tuple(choices), keep=True),
         Field("auto_generate", "checkbox", auto_generate, translate("Write it automatically"), keep=True),
         Field("need_review", "checkbox", need_review, translate("I review the text before it counts"), keep=True),
     )
-    # An empty list has no choices, and a field to type names into would be the only one.
-    return fields if known else tuple(field for field in fields if field.name != "depends_on")
+    # Without choices the list would become a field for typed names.
+    return fields if choices else tuple(field for field in fields if field.name != "depends_on")
 
 
 def _possible_dependencies(tree: BlockTree, block_id: str = "") -> list[str]:
-    """The paths of the blocks that a block can depend on."""
+    """List the paths of the blocks that a block can depend on."""
     dependents = {block_id, *(block.block_id for block in tree.dependents(block_id))} if block_id else set()
     return [tree.path(block.block_id) for block in tree if not block.is_group and block.block_id not in dependents]
 
 
 def settings_form(board: Board, block: Block) -> Node:
-    """The form for the name and the settings of a block; a group has only a name."""
+    """Build the form for the name and the settings of a block; a group has only a name."""
     ids_by_path = {board.tree.path(key): key for key in block.depends_on if key in board.tree}
     settings: dict[str, Any] = {
         "prompt": block.prompt, "auto_generate": block.auto_generate, "need_review": block.need_review
     }  # fmt: skip
     name = Field("name", "text", block.name, translate("Name"), required=True, autofocus=True, keep=True)
-    known = _possible_dependencies(board.tree, block.block_id)
-    more = () if block.is_group else _settings_fields(depends_on=tuple(ids_by_path), known=known, **settings)
+    choices = _possible_dependencies(board.tree, block.block_id)
+    more = () if block.is_group else _settings_fields(depends_on=tuple(ids_by_path), choices=choices, **settings)
     fields = (name, *more)
     before = {"name": block.name} if block.is_group else {"name": block.name, **settings, "depends_on": ids_by_path}
     label = translate("Name and settings of {name}", name=block.name)
@@ -185,7 +185,7 @@ def read_settings(board: Board, block_id: str, before: Mapping[str, Any], values
 
     def edit(tree: BlockTree) -> Sequence[Block]:
         renamed = rename_block(tree, block_id, name) if name != before["name"] else ()
-        # The settings are applied to the renamed block, so that one version holds both changes.
+        # The settings are applied to the renamed block, so that one version has both changes.
         after = BlockTree((*tree, *tree.deleted.values(), *renamed), tree.phases, tree.used_ids)
         return configure_block(after, block_id, settings) if settings else renamed
 
@@ -208,7 +208,7 @@ def _lines(values: Mapping[str, Any]) -> list[str]:
 
 
 def _dependency(tree: BlockTree, line: str, ids_by_path: Mapping[str, str]) -> Block:
-    """The block of a line in the form: by its id if the form displayed the line, else by its name."""
+    """Find the block of a line in the form: by id if the form displayed the line, else by name."""
     try:
         return tree.get(ids_by_path.get(line, "")) or tree.find(line)
     except UsageError:
@@ -218,7 +218,7 @@ def _dependency(tree: BlockTree, line: str, ids_by_path: Mapping[str, str]) -> B
 def step_block(block_id: str, to: str) -> BlockEdit:
     """Move a block one step `up` or `down` among its siblings, or to the end of the phase to its `left` or `right`.
 
-    Errors: `UsageError` if the block is the first or last one in that direction.
+    Errors: `UsageError` if the block is at the end in this direction.
     """
 
     def edit(tree: BlockTree) -> Sequence[Block]:
@@ -231,7 +231,7 @@ def step_block(block_id: str, to: str) -> BlockEdit:
                 if to == "up":
                     raise UsageError(translate("'{name}' is the first in its place already.", name=block.name))
                 raise UsageError(translate("'{name}' is the last in its place already.", name=block.name))
-            # A position names the block behind it: one step down is in front of the sibling after the next.
+            # A position names the block that follows: one step down is before the sibling after the next sibling.
             behind = siblings[index - 1] if to == "up" else next(iter(siblings[index + 2 :]), "")
             group = _group(tree, block)
             return move_block(tree, block_id, BlockPosition("" if group else block.phase, group, behind))
@@ -264,7 +264,7 @@ def drop_block(card: str, into: str, before: str) -> BlockEdit:
 
 
 def position_text(board: Board, block_id: str) -> str:
-    """The position of a block in words: `2 of 3 in Report`."""
+    """Return the position of a block in words: `2 of 3 in Report`."""
     tree = board.tree
     block = tree[block_id]
     siblings = _siblings(tree, block)
@@ -274,7 +274,7 @@ def position_text(board: Board, block_id: str) -> str:
 
 
 def _siblings(tree: BlockTree, block: Block) -> list[str]:
-    """The ids of the blocks in the same phase and group, in order."""
+    """List the ids of the blocks in the same phase and group, in order."""
     return [other.block_id for other in tree.children(_group(tree, block)) if other.phase == block.phase]
 
 

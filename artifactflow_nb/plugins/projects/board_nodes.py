@@ -55,8 +55,8 @@ class BoardRun:
 
     Attributes:
         status: `running`, `waiting`, or `abandoned` (its process has died).
-        n_done: Number of blocks that it has finished.
-        n_total: Number of blocks that it writes; 0 for a run of the chat.
+        n_done: Number of blocks that the run has finished.
+        n_total: Number of blocks that the run writes; 0 for a run of the chat.
     """
 
     run_id: str
@@ -70,11 +70,11 @@ class Board:
     """The content of the board.
 
     Attributes:
-        tree: Its blocks.
+        tree: The blocks of the project.
         blocks_in_progress: The status of the run that writes a block, by block id.
         run: The unfinished run; None if all runs have ended.
-        requests: The open approval requests of that run.
-        open_block_id: The open block; empty if none is open.
+        requests: The open approval requests of the unfinished run.
+        open_block_id: The open block; empty for no block.
         research: The progress of the research for a block, by block id: `being researched, reading 2 of 3`.
     """
 
@@ -95,12 +95,12 @@ class Board:
 
     @property
     def next_phase(self) -> Phase | None:
-        """The phase after the current one; None in the last phase."""
+        """The phase after the current phase; None in the last phase."""
         return next((phase for phase in self.info.phases if phase.name == self.info.next_phase), None)
 
     @property
     def unfinished(self) -> list[Block]:
-        """The blocks of the phases up to the current one that are not completed or stale."""
+        """The blocks of the phases up to the current phase that are not completed, or are stale."""
         names = self.info.phase_names
         phases = names[: names.index(self.info.phase) + 1]
         texts = (block for phase in phases for block in self.tree.blocks_in_phase(phase) if not block.is_group)
@@ -108,12 +108,12 @@ class Board:
 
 
 def phase_label(phase: Phase) -> str:
-    """The display name of a phase in the language of the board; unescaped."""
+    """Return the display name of a phase in the language of the board, unescaped."""
     return phase.zh if current_language() == "zh" else phase.en
 
 
 def heading(board: Board) -> Node:
-    """The name of the project, its counts of blocks and its unfinished run."""
+    """Build the name of the project, its counts of blocks and its unfinished run."""
     blocks = [block for block in board.tree if not block.is_group]
     done = sum(block.status == "completed" for block in blocks)
     facts = [translate_count(len(blocks), "block"), translate("{n} completed", n=done)]
@@ -131,9 +131,9 @@ def heading(board: Board) -> Node:
 
 
 def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
-    """The buttons that start a run to write blocks, or those that cancel or resume the unfinished run.
+    """Build the buttons that start a run to write blocks, or the buttons that cancel or resume the unfinished run.
 
-    During a confirmation, the list of the stale blocks to be written again.
+    During a confirmation, list the stale blocks to be written again.
     """
     if board.run is not None:
         buttons = [button(translate("Stop"), "stop", css="af-stop", name=translate("Stop this run", context="project"))]
@@ -165,9 +165,9 @@ def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
 
 
 def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
-    """The button to advance to the next phase, or the confirmation that lists the unfinished blocks.
+    """Build the button to advance to the next phase, or the confirmation that lists the unfinished blocks.
 
-    If a text waits for a review or a run is unfinished, a sentence about it.
+    While a text waits for a review or a run is unfinished, a sentence says so instead.
     """
     phase = board.next_phase
     reviews = [board.tree.path(block.block_id) for block in board.unfinished if block.sha256 and not block.is_usable]
@@ -194,14 +194,14 @@ def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
         items += f"<li>{translate('{path}: {state}', path=path, state=translate_list(states))}</li>"
     blocks = translate_count(len(unfinished), "block")
     text = f"<p>{translate('{blocks} would be left open, and stay as now:', blocks=blocks)}</p>"
-    # The button names the phase: another view may have advanced the project before it is pressed.
+    # The button names the phase, because another view may have advanced the project before the click.
     buttons = button(label, "advance", css="af-primary", phase=phase.name) + button(translate("Stay"), "leave")
     html = f'{text}<ul class="af-board-left">{items}</ul><div class="af-controls">{buttons}</div>'
     return Node("going-on", html, "controls", "af-board-confirm")
 
 
 def columns(board: Board, *, is_live: bool) -> Node:
-    """One column per phase, in order, with its cards."""
+    """Build one column per phase, in order, with its cards."""
     nodes = []
     for number, phase in enumerate(board.info.phases, 1):
         top_level = [block for block in board.tree.children() if block.phase == phase.name]
@@ -276,8 +276,8 @@ def research_progress(transcript: RunTranscript, tree: BlockTree) -> Iterator[tu
             yield block_id, reading if readings else translate("being researched")
 
 
-def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...]:
-    """Build the heading of the open block, whose position is `place`: notes, and controls that are not for its text."""
+def open_block_header(board: Board, block: Block, position: str) -> tuple[Node, ...]:
+    """Build the heading of the open block: name, position, notes, and the controls that are not for the text."""
     changed = board.tree.stale.get(block.block_id, ())
     dependencies = translate_list(map(board.tree.block_name, block.depends_on))
     notes = [
@@ -286,12 +286,12 @@ def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...
         translate("What the text should say: {prompt}", prompt=block.prompt) if block.prompt else "",
     ]
     text = "".join(f'<p class="af-quiet">{escape_with_language(note)}</p>' for note in notes if note)
-    name = ""  # a text at the top level has its title in the artifact panel below
+    name = ""  # the artifact panel below shows the title
     if block.parent:
         name = f'<div class="af-board-path">{escape_with_language(board.tree.path(block.block_id))}</div>'
     elif block.is_group:
         name = f'<div class="af-board-path">{escape_with_language(block.name)}</div>'
-    head = Node("open-head", f"{name}{text}")
+    heading = Node("open-head", f"{name}{text}")
     args: dict[str, Any] = {"block": block.block_id}
     buttons = []
     if block.sha256 and block.status != "completed":
@@ -302,27 +302,27 @@ def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...
         buttons.append(button(translate("It still holds"), "keep", name=label, sha256=block.sha256, **args))
     card = f"{CARD_PREFIX}{block.block_id}"
     moves = [button(arrow, "step", name=translate(label), card=card, to=to) for to, (arrow, label) in _MOVES.items()]
-    position = f'{"".join(moves)}<span class="af-quiet">{escape_with_language(place)}</span>'
-    group = f'<span class="af-art-group" role="group" aria-label="{translate("Move it")}">{position}</span>'
+    moving = f'{"".join(moves)}<span class="af-quiet">{escape_with_language(position)}</span>'
+    group = f'<span class="af-art-group" role="group" aria-label="{translate("Move it")}">{moving}</span>'
     label = translate("Name and settings of {name}", name=block.name)
     buttons.append(button(translate("Settings …"), "set_ask", name=label, **args))
     label = translate("Delete {name}", name=block.name)
     buttons.append(button(translate("Delete …"), "delete_ask", name=label, **args))
     close = button(translate("Close"), "close", name=translate("Close {name}", name=block.name))
     controls = "".join([*buttons, group, close])
-    return head, Node("open-doing", controls, "controls", "af-controls af-board-doing")
+    return heading, Node("open-doing", controls, "controls", "af-controls af-board-doing")
 
 
 def deletion_impact(tree: BlockTree, block_id: str) -> list[list[str]]:
-    """Return the ids of the blocks that are deleted with a block, and of the blocks that depend on any of them."""
+    """Return the ids of the blocks that are deleted with a block, and of the blocks that depend on a deleted block."""
     descendants, dependents = tree.descendants(block_id), tree.dependents(block_id)
     return [[block.block_id for block in descendants], [block.block_id for block in dependents]]
 
 
 def delete_confirmation(board: Board, block: Block) -> Node:
-    """The confirmation before a block is deleted: the impact, and buttons to delete or keep the block.
+    """Build the confirmation before a block is deleted: the impact, and buttons to delete or keep the block.
 
-    The delete button sends the impact, so that the board can reject the deletion if it has changed.
+    The delete button sends the impact, so that the board can reject the deletion if the impact has changed.
     """
     tree = board.tree
     descendants, dependents = impact = deletion_impact(tree, block.block_id)
@@ -346,7 +346,7 @@ def _block_list(tree: BlockTree, title: str, keys: Sequence[str]) -> list[str]:
 
 
 def deleted_blocks(board: Board) -> tuple[Node, ...]:
-    """The deleted blocks with buttons to restore them; a group is restored with the blocks in it."""
+    """Build the deleted blocks, each with a button to restore the block; a group is restored with the blocks in it."""
     deleted = [block for block in board.tree.deleted.values() if block.parent not in board.tree.deleted]
     if not deleted:
         return ()
@@ -369,7 +369,7 @@ def group_choices(board: Board, block_id: str) -> dict[str, str]:
 
 
 def group_controls(board: Board, block: Block) -> tuple[Node, ...]:
-    """The form to choose the group of the open block; none if the project has no other groups."""
+    """Build the form to choose the group of the open block; empty if the project has no other groups."""
     groups = group_choices(board, block.block_id)
     if len(groups) == 1:
         return ()
@@ -383,7 +383,7 @@ def group_controls(board: Board, block: Block) -> tuple[Node, ...]:
 
 
 def download_buttons() -> Node:
-    """The buttons to download the document, one per export format."""
+    """Build a download button for each export format."""
     label = translate("Download the document")
     buttons = "".join(format_buttons("save", "Download the document as {form}: {kind}"))
     html = f'<span class="af-art-group" role="group" aria-label="{label}"><span>{label}</span>{buttons}</span>'

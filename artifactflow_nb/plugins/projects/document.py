@@ -1,4 +1,4 @@
-"""Export of a project: its blocks in order, with headings whose level follows from the tree.
+"""Export of a project: the blocks in order, with headings by their level in the tree.
 
 An unfinished document starts with a notice, and a block without text keeps its heading, so that a document with gaps
 does not look complete. Deleted blocks are excluded.
@@ -78,7 +78,7 @@ def project_document(conversation_id: str, message_id: str | None) -> DatabaseWo
 
 
 def _chapter(tree: BlockTree, block: Block) -> str:
-    """Heading and text of a block; top-level blocks have headings of level 2, below the title."""
+    """Format the heading and the text of a block; top-level blocks have headings of level 2, below the title."""
     level = min(2 + tree.path(block.block_id).count("/"), MAX_LEVEL)
     heading = f"{'#' * level} {safe_markdown_line(block.name)}"
     if block.is_group:

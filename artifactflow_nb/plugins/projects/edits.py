@@ -36,10 +36,10 @@ class BlockPosition:
     """Target position of a block.
 
     Attributes:
-        phase: Phase of a top-level block; empty for the phase of the group or the current one. In a group only the
+        phase: Phase of a top-level block; empty for the group's phase or the current phase. In a group only the
             group's phase is valid.
         parent: Id of the group; empty for the top level.
-        before: Id of the sibling before which to insert; empty for the end.
+        before: Id of the sibling that will follow; empty for the end.
     """
 
     phase: str = ""
@@ -95,7 +95,7 @@ def rename_block(tree: BlockTree, block_id: str, name: str) -> tuple[Block, ...]
 
 
 def copy_block(tree: BlockTree, block_id: str, name: str) -> tuple[Block, ...]:
-    """Copy a block and its descendants after it; dependencies among the originals become dependencies of the copies."""
+    """Copy a block with its descendants after it; dependencies among the originals are copied, too."""
     top = _get_block(tree, block_id)
     used, ids = set(tree.used_ids), dict[str, str]()
     for block in (top, *tree.descendants(block_id)):
@@ -127,9 +127,9 @@ def delete_block(tree: BlockTree, block_id: str, *, anyway: bool = False) -> tup
     """
     block = _get_block(tree, block_id)
     if not anyway and (users := tree.dependents(block_id)):
-        listed = ", ".join(repr(user.name) for user in users)
+        dependents = ", ".join(repr(user.name) for user in users)
         raise UsageError(
-            f"{listed} depend{'s' if len(users) == 1 else ''} on {block.name!r}. Nothing was deleted. "
+            f"{dependents} depend{'s' if len(users) == 1 else ''} on {block.name!r}. Nothing was deleted. "
             "Delete it anyway (anyway=True), or change these dependencies first."
         )
     within = (replace(child, is_deleted=True, deleted_with=block_id) for child in tree.descendants(block_id))
@@ -139,7 +139,7 @@ def delete_block(tree: BlockTree, block_id: str, *, anyway: bool = False) -> tup
 def restore_block(tree: BlockTree, block_id: str) -> tuple[Block, ...]:
     """Restore a deleted block in its place, or at the top level of its phase if its group no longer exists.
 
-    Blocks that were deleted with it are restored too; blocks that were deleted earlier are not.
+    Blocks that were deleted together with the block are restored, too; blocks that were deleted earlier stay deleted.
     """
     if block_id not in tree.deleted:
         raise UsageError(f"{block_id!r} is not a deleted block. Deleted blocks: {', '.join(tree.deleted) or 'none'}.")
@@ -155,7 +155,7 @@ def restore_block(tree: BlockTree, block_id: str) -> tuple[Block, ...]:
             if other.parent == key and other.block_id not in ids
             if (other.deleted_with or other.block_id) == deletion
         ]
-    group = tree.get(top.parent)  # it may be deleted or in another phase
+    group = tree.get(top.parent)  # the group may be deleted, or in another phase
     parents = {key: tree.deleted[key].parent for key in sorted(ids)} | ({block_id: ""} if group is None else {})
     phase = top.phase if group is None else group.phase
     restored = [
@@ -166,7 +166,7 @@ def restore_block(tree: BlockTree, block_id: str) -> tuple[Block, ...]:
 
 
 def configure_block(tree: BlockTree, block_id: str, settings: Mapping[str, Any]) -> tuple[Block, ...]:
-    """Change settings of a block; removed dependencies can no longer make it stale."""
+    """Change settings of a block; a removed dependency can no longer make the block stale."""
     block = _apply_settings(tree, _get_block(tree, block_id), settings)
     needs = {key for need in block.depends_on for key in tree.text_ids(need)}
     removed = {key for need in set(tree[block_id].depends_on) - set(block.depends_on) for key in tree.text_ids(need)}
@@ -189,9 +189,9 @@ def write_block(
     Args:
         tree: The tree.
         block_id: The block.
-        text: The new text; a blank one makes the block empty.
+        text: The new text; a blank text makes the block empty.
         writer: Author of the text.
-        basis: Hashes of the texts that it was written from; None for the current ones.
+        basis: Hashes of the dependencies' texts that the writer saw; None for the current texts.
         expected: The old text that the writer saw; None to skip the check.
         is_finished: Whether the block becomes completed, unless it needs a review.
 
@@ -270,7 +270,7 @@ def _apply_settings(tree: BlockTree, block: Block, settings: Mapping[str, Any]) 
 
 
 def _place(tree: BlockTree, block: Block, position: BlockPosition) -> list[Block]:
-    """Place a block between its siblings; also return siblings that had to be renumbered."""
+    """Place a block between its siblings; return the block and the renumbered siblings."""
     label = position.phase.strip().casefold()
     position = replace(position, phase=tree.phases_by_label.get(label, position.phase))
     group = tree.get(position.parent) if position.parent else None

@@ -6,7 +6,7 @@
                                 └──> grade_field ...
 
 The evaluator needs no language model; its calls run in parallel. A grade is stored as a version of an artifact, with
-the version of the graded block. Its evidence must be in the text.
+the version of the graded block. The evidence of a grade must be in the text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ grade_field = job_tool(GRADE_FIELD_TOOL, "Have the text of a block graded by one
 
 
 async def _check_grade(ctx: ToolContext, score: int, evidence: list[str], advice: str) -> str:
-    """Report to the grader whether its grade is valid; `finish_grading` stores the last valid grade."""
+    """Report to the grader whether the grade is valid; `finish_grading` stores the last valid grade."""
     del score, advice
     job = await ctx.service(BlockJobStore).get_by_call(ctx.tool_call_id)
     if job is None:
@@ -117,8 +117,8 @@ async def load_evaluation_task(
     ctx: RunContext, blocks: Sequence[str], dimensions: Sequence[str], persona: str
 ) -> EvaluationTask:
     """Resolve the names in a call; errors as for `EvaluationTask.resolve`, and `UsageError` for too many grades."""
-    known = merge_dimensions(await run_texts(ctx, Dimension)), await run_texts(ctx, Persona)
-    task = EvaluationTask.resolve(await current_tree(ctx), blocks, dimensions, persona, known)
+    criteria = merge_dimensions(await run_texts(ctx, Dimension)), await run_texts(ctx, Persona)
+    task = EvaluationTask.resolve(await current_tree(ctx), blocks, dimensions, persona, criteria)
     if len(task.blocks) * len(task.dimensions) > MAX_GRADES:
         size = f"{count(len(task.blocks), 'block')} by {count(len(task.dimensions), 'dimension')}"
         raise UsageError(f"{size} need more than {MAX_GRADES} grades. Name fewer blocks, or fewer dimensions.")
@@ -134,14 +134,14 @@ async def start_evaluating(ctx: RunContext, _state: AgentState, key: str, args: 
 
 
 async def finish_evaluating(ctx: RunContext, job: BlockJob, _args: RunEvaluation, text: str) -> ToolResult:
-    """Return the evaluator's summary; an error if there is no grade at all."""
+    """Return the evaluator's summary, or an error if no grade was stored."""
     if await last_call(ctx, job.job_id, GRADE_FIELD_TOOL) is None:
         return ToolResult(success=False, error=f"There is no grade.\n{text}", metadata={"agent": job.agent})
     return ToolResult(success=True, data=text, metadata={"agent": job.agent})
 
 
 async def next_evaluator_calls(ctx: RunContext, job_id: str) -> NextCalls:
-    """Compute the evaluator's next turn: a call for each pair, then the summary of their results."""
+    """Compute the evaluator's next turn: a call for each pair, then the summary of the results."""
     turns = await ctx.transcript(job_id).read()
     calls = [call for turn in turns for call in turn.calls if call.result is not None]
     if calls:
@@ -159,7 +159,7 @@ async def next_evaluator_calls(ctx: RunContext, job_id: str) -> NextCalls:
 
 
 async def next_evaluation_calls(ctx: RunContext, params: Mapping[str, Any]) -> NextCalls:
-    """Compute the next turn of a run that only evaluates: the call of `run_evaluation`, then its result."""
+    """Compute the next turn of a run that only evaluates: the call of `run_evaluation`, then the result."""
     turns = await ctx.transcript(MAIN_JOB).read()
     calls = [call for turn in turns for call in turn.calls if call.result is not None]
     return NextCalls(message=_result_text(calls[-1])) if calls else NextCalls([(EVALUATE_TOOL, dict(params))])
@@ -185,7 +185,7 @@ async def start_grading(ctx: RunContext, _state: AgentState, key: str, args: Gra
 
 
 async def finish_grading(ctx: RunContext, job: BlockJob, args: GradeField, text: str) -> ToolResult:
-    """Store the last valid grade of the job, with the version of the graded block; an error if there is none."""
+    """Store the last valid grade of the job, with the version of the graded block; return an error without a grade."""
     pair = f"{args.field_name}, {args.eval_dimension}"
     last = await last_call(ctx, job.job_id, GRADE_TOOL)
     if last is None:

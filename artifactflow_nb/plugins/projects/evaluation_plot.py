@@ -24,7 +24,7 @@ _HIGHEST = 10
 
 @dataclass(slots=True)
 class _Graded:
-    """A block as a reader graded it: its newest name, and by dimension the scores, oldest first, and the evidence."""
+    """The grades of a block by one reader: the newest name; by dimension the scores, oldest first, and the evidence."""
 
     name: str = ""
     scores: dict[str, list[float]] = field(default_factory=dict)

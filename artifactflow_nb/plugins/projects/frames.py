@@ -3,12 +3,12 @@
 Stale blocks and block positions depend on all blocks of a project together. The SQL function `project_blocks` therefore
 computes the blocks of a project as JSON, and the columns of `blocks` are fields of that JSON.
 
-A grade in `evaluations` is a version of an artifact, written by the grader's job; versions that a person wrote over it
-are skipped. The graders of one model reply run in parallel. Their rows are sorted by the order of the calls, so that
-the order of the rows does not depend on which grader finished first.
+A grade in `evaluations` is a version of an artifact that the grader's job wrote; later versions by a person are
+skipped. The graders of one model reply run in parallel. The rows are sorted by the order of the calls, not by the
+order in which the graders finished.
 
-A row in `project_runs` has the columns of `runs`, plus the project of the run and its results there. A child run has a
-row of its own, which holds its tokens and cost.
+A row in `project_runs` has the columns of `runs`, plus the project and the results of the run. A child run has a row
+of its own, with the tokens and the cost of the child run.
 """
 
 import json
@@ -51,7 +51,7 @@ def _check_projects(db: sqlite3.Connection, values: Mapping[str, object]) -> Non
 
 
 def _block_field(name: str) -> str:
-    """SQL expression for a field of a block. SQLite's JSON functions cannot be used: they cut a text at a NUL."""
+    """Return the SQL expression for a field of a block, without SQLite's JSON functions, which cut a text at a NUL."""
     return f"block_field(b.value, '{name}')"
 
 
@@ -63,13 +63,13 @@ def _add_block_functions(db: sqlite3.Connection) -> None:
     """Register `project_blocks(conversation_id, message_id)`, the blocks as JSON, and `block_field(json, name)`."""
 
     def project_blocks(conversation_id: str, message_id: str | None) -> str:
-        db.row_factory = sqlite3.Row  # affects only new cursors, not the calling statement
+        db.row_factory = sqlite3.Row  # affects new cursors, not the calling statement
         try:
             return to_json(block_payloads(db, conversation_id, message_id))
         finally:
             db.row_factory = None
 
-    @lru_cache(maxsize=1)  # a query reads all columns of a block one after the other
+    @lru_cache(maxsize=1)  # a query reads all columns of a block in succession
     def parse(block: str) -> dict[str, Any]:
         parsed: dict[str, Any] = json.loads(block)
         return parsed

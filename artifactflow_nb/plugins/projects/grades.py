@@ -1,4 +1,4 @@
-"""Grades of the blocks of a document, and what an evaluation grades."""
+"""Grades of the blocks of a document, and the task of an evaluation."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ MIN_SCORE, MAX_SCORE = 1, 10
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """Grade of a block's version in one dimension; its artifact holds the fields as JSON.
+    """Grade of a block's version in one dimension; the artifact of the grade has the fields as JSON.
 
     Attributes:
         block_id: The block.
@@ -77,11 +77,11 @@ class EvaluationTask:
         blocks: Iterable[str],
         dimensions: Sequence[str],
         persona: str,
-        known: tuple[tuple[Dimension, ...], tuple[Persona, ...]],
+        criteria: tuple[tuple[Dimension, ...], tuple[Persona, ...]],
     ) -> "EvaluationTask":
-        """Find the blocks, dimensions and persona of these names.
+        """Find the blocks, dimensions and persona with these names.
 
-        A group stands for all texts in it; without names of dimensions all known ones are meant. `known` has the
+        A group stands for all texts in the group; empty `dimensions` stand for all dimensions. `criteria` has the
         dimensions and the personas of the project.
 
         Errors: `UsageError` for an unknown name, for a block without a text, and if no block is named.
@@ -92,6 +92,6 @@ class EvaluationTask:
             raise UsageError(f"These blocks have no text to evaluate yet: {', '.join(empty)}. Write them first.")
         if not texts:
             raise UsageError("No block is named. Name at least one block that has a text.")
-        named = dict.fromkeys(find_named(known[0], name, Dimension.noun) for name in dimensions)
-        reader = find_named(known[1], persona, Persona.noun) if persona else None
-        return cls(tree, texts, tuple(named) or known[0], reader)
+        named = dict.fromkeys(find_named(criteria[0], name, Dimension.noun) for name in dimensions)
+        reader = find_named(criteria[1], persona, Persona.noun) if persona else None
+        return cls(tree, texts, tuple(named) or criteria[0], reader)

@@ -1,6 +1,6 @@
 """Dependency graph of the blocks of a project.
 
-A block is a box with its name and its state in words. An empty block has a dashed border, a stale one a thick border.
+A block is a box with name and state in words. An empty block has a dashed border, a stale block a thick border.
 Blocks are arranged in columns, each to the right of its dependencies.
 
 ::
@@ -33,7 +33,7 @@ class Arrow:
     """An arrow from a block to a dependent block.
 
     Attributes:
-        lanes: Vertical position in each column between the two, from left to right.
+        lanes: Vertical position in each column between the two blocks, from left to right.
         is_stale: True if the dependency changed after the dependent block was written.
     """
 
@@ -66,7 +66,7 @@ class GraphLayout:
 
 
 def layout_graph(tree: BlockTree) -> GraphLayout:
-    """Arrange the blocks of a project; a dependency on a group counts as one on each block in it.
+    """Arrange the blocks of a project; a dependency on a group counts as a dependency on each block in the group.
 
     Errors: `UsageError` for cyclic dependencies.
     """
@@ -151,7 +151,7 @@ def plot_blocks(name: str, tree: BlockTree, ax: "Axes | None" = None) -> "Axes":
                 look = {"color": VERMILLION, "linestyle": "--", "linewidth": 2}
             column, y = layout.columns[arrow.source_id], layout.middles[arrow.source_id]
             xs, ys = [_left(column) + _WIDE_PX], [y]
-            for n, lane in enumerate(arrow.lanes, column + 1):  # straight in the lane of each column that it crosses
+            for n, lane in enumerate(arrow.lanes, column + 1):  # straight in the lane of each crossed column
                 xs += [_left(n), _left(n) + _WIDE_PX]
                 ys += [lane, lane]
             axes.plot(xs, ys, **look)
@@ -169,7 +169,7 @@ def plot_blocks(name: str, tree: BlockTree, ax: "Axes | None" = None) -> "Axes":
 
 
 def _describe(tree: BlockTree, blocks: Sequence[Block], layout: GraphLayout) -> str:
-    """Number of blocks and columns, and the names of stale and empty blocks."""
+    """Describe the numbers of blocks and columns, and the names of stale and empty blocks."""
     if not blocks:
         return translate("No blocks yet.")
     numbers = translate_count(len(blocks), "block"), translate_count(layout.n_columns, "column")
@@ -184,8 +184,8 @@ def _describe(tree: BlockTree, blocks: Sequence[Block], layout: GraphLayout) -> 
 
 
 def _listed(names: Sequence[str]) -> str:
-    listed, n_more = translate_list(names[:_MAX_NAMED]), len(names) - _MAX_NAMED
-    return translate("{names} and {n} more", names=listed, n=n_more) if n_more > 0 else listed
+    named, n_more = translate_list(names[:_MAX_NAMED]), len(names) - _MAX_NAMED
+    return translate("{names} and {n} more", names=named, n=n_more) if n_more > 0 else named
 
 
 def _left(column: int) -> float:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Project(ExportMixin, CardMixin):
-    """A document of blocks that is written phase by phase: `wb.projects.start(name)`, later `wb.projects[name]`.
+    """A document of blocks, written phase by phase: `wb.projects.start(name)`, later `wb.projects[name]`.
 
     Args:
         thread: The engine's thread, which writes; reading happens in the caller's thread.
@@ -77,7 +77,7 @@ class Project(ExportMixin, CardMixin):
 
     @property
     def branch(self) -> Branch:
-        """The active branch of its conversation, on which it is read and written."""
+        """The active branch of the project's conversation, on which blocks are read and written."""
         whole = Branch(self._thread, self.conversation_id, None, self._display.is_attended)
         row = whole.read(lambda db: require_conversation(db, self.conversation_id))
         return replace(whole, message_id=row["active_message_id"])
@@ -122,7 +122,7 @@ class Project(ExportMixin, CardMixin):
         return _handle(self, tree, tree.find(name))
 
     def block(self, block_id: str) -> BlockHandle:
-        """Return the block with this id, even if it was deleted; `NotFound` if there is none."""
+        """Return the block with this id, even a deleted block; `NotFound` for an unknown id."""
         tree = self.tree
         block = tree.get(block_id) or tree.deleted.get(block_id)
         if block is None:
@@ -151,7 +151,7 @@ class Project(ExportMixin, CardMixin):
 
     @property
     def personas(self) -> Personas:
-        """The readers for whom it is written: `personas.add(...)`, `change(...)`, `remove(...)`."""
+        """The readers of the document: `personas.add(...)`, `change(...)`, `remove(...)`."""
         return Personas(self)
 
     @property
@@ -188,11 +188,11 @@ class Project(ExportMixin, CardMixin):
         Args:
             name: The name, which is unique within its group or phase.
             text: The initial text.
-            phase: The phase of a block at the top level, by its name or display name; by default the current one. A
+            phase: The phase of a block at the top level, by name or display name; by default the current phase. A
                 block in a group has the phase of the group.
             parent: The group of the block; empty for the top level.
-            before: The block before which it is placed; empty for the end.
-            is_group: Whether it is a group of blocks, without a text of its own.
+            before: The block that will follow; empty for the end.
+            is_group: Whether the block is a group of blocks, without a text of its own.
             reason: The reason of the edit, which is stored with the version.
             settings: `depends_on`, `need_review`, `auto_generate`, `prompt`.
 
@@ -208,13 +208,13 @@ class Project(ExportMixin, CardMixin):
         return self.block(self.change(edit, reason)[0].artifact_id)
 
     def change(self, edit: BlockEdit, reason: str = "") -> list[Artifact]:
-        """Apply a manual edit, and return the versions that it wrote."""
+        """Apply a manual edit, and return the written versions."""
         return self._thread.call(self._thread.engine.service(ProjectStore).change(self._authorship(reason), edit))
 
     def write_texts(
         self, work: Callable[[NamedTextStore, Authorship], Coroutine[Any, Any, list[Artifact]]], reason: str
     ) -> list[Artifact]:
-        """Apply a manual change of the named texts, and return the versions that it wrote."""
+        """Apply a manual change of the named texts, and return the written versions."""
         return self._thread.call(work(self._thread.engine.service(NamedTextStore), self._authorship(reason)))
 
     def _authorship(self, reason: str) -> Authorship:
@@ -226,11 +226,11 @@ class Project(ExportMixin, CardMixin):
         self._thread.call(projects.set_info(self._authorship(reason), lambda info: replace(info, profile=text)))
 
     def advance_to_phase(self, phase: str | None = None, reason: str = "") -> PhaseChange:
-        """Change to another phase, by default to the next one; the result lists the unfinished blocks.
+        """Change to another phase, by default to the next phase; the result lists the unfinished blocks.
 
         A phase is named by its name or a display name: `research`, `Research`, `消费者调研`.
 
-        Errors: `UsageError` for an unknown phase, or if the last one is reached.
+        Errors: `UsageError` for an unknown phase, or after the last phase.
         """
         return self._thread.call(self._thread.engine.service(ProjectStore).advance(self._authorship(reason), phase))
 
@@ -242,17 +242,17 @@ class Project(ExportMixin, CardMixin):
         budget: BudgetLike = None,
         model: str | None = None,
     ) -> Run:
-        """Ask the composer, which discusses the document and has its blocks arranged, written and changed.
+        """Ask the composer, which discusses the document and delegates to arrange, write and change blocks.
 
-        `@Findings` in the question includes that block, `@skill:concise` that skill.
+        `@Findings` in the question includes the block Findings, `@skill:concise` the skill concise.
 
         Args:
             question: The question.
-            parent_message_id: The message to continue from, by default the last of the branch; None for a new root.
+            parent_message_id: The message to continue from; by default the branch's last message; None for a new root.
             budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured budget.
             model: The name of the model; None for the configured model.
 
-        Errors: `UsageError` for an empty question, or one that names an unknown block or skill; `Conflict` while the
+        Errors: `UsageError` for an empty question, or an unknown block or skill in the question; `Conflict` while the
             branch waits for an earlier answer.
         """
         check_text("question", question)
@@ -269,10 +269,10 @@ class Project(ExportMixin, CardMixin):
         )
 
     def generate(self, *, budget: BudgetLike = None, model: str | None = None) -> Run:
-        """Let agents write all empty blocks with `auto_generate`, each when its dependencies are ready.
+        """Let agents write all empty blocks with `auto_generate`, each block when its dependencies are ready.
 
-        Independent blocks are written in parallel. A block that needs review waits for your decision before blocks that
-        depend on it are written: approve it, edit it, or deny it with instructions for another draft.
+        Independent blocks are written in parallel. A block that needs review waits for your decision before dependent
+        blocks are written: approve or edit the text, or deny it with instructions for another draft.
 
         Args:
             budget: The limits of the run; None for the configured budget.
@@ -283,7 +283,7 @@ class Project(ExportMixin, CardMixin):
         return self._write_blocks(budget, model, is_refresh=False)
 
     def refresh(self, *, budget: BudgetLike = None, model: str | None = None) -> Run:
-        """Let agents rewrite all stale blocks, each after its dependencies; `stale` lists them.
+        """Let agents rewrite all stale blocks, each block after its dependencies; `stale` lists the blocks.
 
         Arguments and errors as for `generate`.
         """
@@ -304,12 +304,12 @@ class Project(ExportMixin, CardMixin):
     ) -> Run:
         """Let agents grade texts in each dimension, with scores from 1 to 10.
 
-        `wb.projects.evaluations_df(project)` returns the grades, `wb.projects.plot_evaluations` draws them.
+        `wb.projects.evaluations_df(project)` returns the grades, `wb.projects.plot_evaluations` draws the grades.
 
         Args:
-            blocks: One or several blocks, by name or handle; by default all that have a text.
+            blocks: One or several blocks, by name or handle; by default all blocks with a text.
             dimensions: One or several names of dimensions; by default all.
-            persona: The name of the persona for whom the texts are graded; empty for none.
+            persona: The name of the persona whose view the graders take; empty for no persona.
             budget: As for `generate`.
             model: As for `generate`.
 
@@ -318,10 +318,10 @@ class Project(ExportMixin, CardMixin):
         tree = self.tree
         selected = [blocks] if isinstance(blocks, str | BlockHandle) else blocks
         names = [dimensions] if isinstance(dimensions, str) else dimensions
-        wanted = [tree.path(resolve_block_id(tree, block)) for block in selected]
-        targets = wanted or [tree.path(block.block_id) for block in tree if block.sha256]
-        known = tuple(self.dimensions), tuple(self.personas)
-        task = EvaluationTask.resolve(tree, targets, names, persona, known)
+        paths = [tree.path(resolve_block_id(tree, block)) for block in selected]
+        targets = paths or [tree.path(block.block_id) for block in tree if block.sha256]
+        criteria = tuple(self.dimensions), tuple(self.personas)
+        task = EvaluationTask.resolve(tree, targets, names, persona, criteria)
         params: dict[str, Any] = {"target_fields": targets}
         if names:
             params["eval_dimensions"] = [dimension.name for dimension in task.dimensions]

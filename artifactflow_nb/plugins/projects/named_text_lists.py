@@ -28,9 +28,9 @@ T = TypeVar("T", bound=NamedText)
 
 
 class NamedTexts(DisplayList[T], Generic[T]):
-    """The named texts of a kind that a project has, in the order of their artifacts' ids.
+    """The named texts of one kind in a project, in the order of their artifacts' ids.
 
-    `values` is a selection of them; None for all.
+    `values` is a selection of the texts; None for all texts.
     """
 
     _kind: type[T]
@@ -43,7 +43,7 @@ class NamedTexts(DisplayList[T], Generic[T]):
         super().__init__(self._merge(self._own) if values is None else values)
 
     def _merge(self, own: tuple[T, ...]) -> Sequence[T]:
-        """Return the texts that the project uses: its own, and those that come from elsewhere."""
+        """Return the texts that the project uses: its own texts, and shared or packaged texts."""
         return own
 
     def _slice(self, values: Sequence[T]) -> Self:
@@ -57,7 +57,7 @@ class NamedTexts(DisplayList[T], Generic[T]):
             description: Who the persona is; what the skill is for; what the dimension is about.
             texts: The fields after the description, in the order of the attributes.
             reason: The reason of the edit.
-            fields: The same by name: `knows`, `wants`; `instructions`; `prompt`.
+            fields: The fields after the description, by name: `knows`, `wants`; `instructions`; `prompt`.
 
         Errors: `UsageError` for an invalid text or a used name.
         """
@@ -70,7 +70,7 @@ class NamedTexts(DisplayList[T], Generic[T]):
 
         A text replaces the project's text of the same name.
 
-        Errors: `UsageError` for a file that cannot be read, or an invalid text; nothing is added then.
+        Errors: `UsageError` for a file that cannot be read, or an invalid text; on an error no text is added.
         """
         texts = [self._kind.parse(text) for text in read_named_texts(path, self._kind).values()]
         if not texts:
@@ -79,7 +79,7 @@ class NamedTexts(DisplayList[T], Generic[T]):
         return type(self)(self._project)
 
     def change(self, name: str, /, *, reason: str = "", **fields: str) -> Self:
-        """Set fields of the text of this name, including `name`; `UsageError` for an unknown name or one in use."""
+        """Set fields of a text, including `name`; `UsageError` for an unknown name or a new name that is in use."""
         kind = self._kind
         self._project.write_texts(
             lambda store, by: store.change(by, kind, name, lambda text: text.with_fields(fields)), reason
@@ -87,7 +87,7 @@ class NamedTexts(DisplayList[T], Generic[T]):
         return type(self)(self._project)
 
     def remove(self, name: str, reason: str = "") -> Self:
-        """Remove the text of this name; its versions stay in the store. `UsageError` for an unknown name."""
+        """Remove the text with this name; the versions stay in the store. `UsageError` for an unknown name."""
         kind = self._kind
         self._project.write_texts(lambda store, by: store.change(by, kind, name, lambda _text: None), reason)
         return type(self)(self._project)
@@ -105,13 +105,13 @@ class NamedTexts(DisplayList[T], Generic[T]):
 
 
 class Personas(NamedTexts[Persona]):
-    """The personas of a project: the readers for whom it is written."""
+    """The personas of a project: the readers of the document."""
 
     _kind = Persona
 
 
 class Skills(NamedTexts[Skill]):
-    """The reusable instructions of a project, followed by those that all projects of the data folder share.
+    """The reusable instructions of a project, followed by the shared instructions of the data folder.
 
     `@skill:name` in a message, in the prompt of a block or in an instruction about a draft applies a skill.
     """
@@ -136,7 +136,7 @@ class Skills(NamedTexts[Skill]):
 
 
 class Dimensions(NamedTexts[Dimension]):
-    """The criteria of evaluations: the packaged dimensions, and those of the project, which replace them by name."""
+    """The criteria of evaluations: packaged dimensions, unless replaced by name, and the project's dimensions."""
 
     _kind = Dimension
 

@@ -19,7 +19,7 @@ T = TypeVar("T", bound=NamedText)
 def load_named_texts(
     db: sqlite3.Connection, conversation_id: str, message_id: str | None, kind: type[T]
 ) -> dict[T, Artifact]:
-    """Return a project's named texts of a kind on a branch, each with its current version, by artifact id.
+    """Return a project's named texts of a kind on a branch, each text with its current version, by artifact id.
 
     Errors: `UsageError` that names an artifact whose text is no longer of the kind.
     """
@@ -49,11 +49,11 @@ class NamedTextStore:
         self._mask = mask
 
     async def texts(self, conversation_id: str, message_id: str | None, kind: type[T]) -> dict[T, Artifact]:
-        """The named texts of a kind on a branch, each with its current version."""
+        """Return the named texts of a kind on a branch, each text with its current version."""
         return await self._database.read(lambda db: load_named_texts(db, conversation_id, message_id, kind))
 
     async def create(self, by: Authorship, text: NamedText) -> list[Artifact]:
-        """Store a new text; `UsageError` if its name is in use."""
+        """Store a new text; `UsageError` if the name is in use."""
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
             _check_name(text, load_named_texts(db, by.conversation_id, by.message_id, type(text)))
@@ -62,7 +62,7 @@ class NamedTextStore:
         return await self._artifacts.write_once(by, work)
 
     async def put(self, by: Authorship, *texts: NamedText | Grade) -> list[Artifact]:
-        """Store texts, each as a new version of the text with its name, even of an equal one."""
+        """Store texts, each as a new version of the text with the same name, even of an equal text."""
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
             written = []
@@ -75,7 +75,7 @@ class NamedTextStore:
         return await self._artifacts.write_once(by, work)
 
     async def change(self, by: Authorship, kind: type[T], name: str, edit: Callable[[T], T | None]) -> list[Artifact]:
-        """Replace a text by its edited value, which may have another name; None deletes the text.
+        """Replace a text by its edited value, which may have another name; the value None deletes the text.
 
         No version is written if the value is equal. The versions of a deleted text stay in the store.
 
@@ -103,7 +103,7 @@ class NamedTextStore:
         artifact_id: str = "",
         update_type: str = "",
     ) -> Artifact:
-        """Write a version of an artifact; without an id it is a new artifact."""
+        """Write a version of an artifact; without an id, of a new artifact."""
         before = current_version(db, by.conversation_id, artifact_id, by.message_id) if artifact_id else None
         if not artifact_id:
             artifact_id = unused_id(f"{text.noun} {self._mask(text.name)}", used_artifact_ids(db, by.conversation_id))
@@ -113,7 +113,7 @@ class NamedTextStore:
 
 
 def _check_name(text: NamedText, others: Iterable[NamedText]) -> None:
-    """Raise `UsageError` if another text has the name of a text."""
+    """Raise `UsageError` if another text has the same name."""
     for other in others:
         if other.name.casefold() == text.name.casefold():
             raise UsageError(f"There is a {text.noun} {other.name!r} already. Change it, or choose another name.")

@@ -29,7 +29,7 @@ class TextData(ObjectParam):
 
     @property
     def changes(self) -> dict[str, str | None]:
-        """The fields of the text; None for those that the call leaves out."""
+        """The fields of the text; None for a field that the call leaves out."""
         return {"name": self.new_name, **self.model_dump(exclude={"name", "new_name"})}
 
 
@@ -44,7 +44,7 @@ class TextActions(Generic[T]):
         return tuple(await ctx.service(NamedTextStore).texts(ctx.conversation_id, ctx.message_id, self.kind))
 
     async def permission(self, ctx: ToolContext, args: BaseModel) -> ToolPermission:
-        """Ask the person before a text is removed, or before a text that they wrote is changed."""
+        """Ask before a text is removed, or before a person's text is changed."""
         before, after, author = await self._load_change(ctx, args)
         is_asked = before is not None and (after is None or author == USER)
         return ToolPermission.CONFIRM if is_asked else ToolPermission.AUTO
@@ -60,9 +60,9 @@ class TextActions(Generic[T]):
         return await asyncio.to_thread(fenced_diff, *texts, before.name, f"{before.name} as proposed")
 
     async def _load_change(self, ctx: ToolContext, args: BaseModel) -> tuple[T | None, T | None, str]:
-        """Return the text that a call changes, its new value and its author; the new value is None for a removal.
+        """Return the text that a call changes, the new text and the author; the new text is None for a removal.
 
-        Both values are None for other actions and for a call that the tool will refuse.
+        Both texts are None for other actions and for a call that the tool will refuse.
         """
         action, data = getattr(args, "action", ""), getattr(args, f"{self.kind.noun}_data")
         if action not in {"update", "remove"} or data is None:
@@ -127,8 +127,8 @@ async def manage_persona(
     """
     if action != "list":
         return await _PERSONAS.execute(ctx, action, persona_data)
-    listed = "\n\n".join(persona.prompt_text for persona in await _PERSONAS.texts(ctx))
-    return ToolResult(success=True, data=listed or "There are no personas yet.")
+    text = "\n\n".join(persona.prompt_text for persona in await _PERSONAS.texts(ctx))
+    return ToolResult(success=True, data=text or "There are no personas yet.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,8 @@ async def manage_skill(
         return await _SKILLS.execute(ctx, action, skill_data)
     skills = merge_skills(await _SKILLS.texts(ctx), ctx.service(SharedSkills).texts)
     if action == "list":
-        listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
-        return ToolResult(success=True, data=listed or "There are no skills yet.")
+        text = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
+        return ToolResult(success=True, data=text or "There are no skills yet.")
     if skill_data is None:
         raise ToolError("The call names no skill. Name it in skill_data.")
     return ToolResult(success=True, data=find_named(skills, skill_data.name, Skill.noun).instructions)

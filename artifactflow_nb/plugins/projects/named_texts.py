@@ -1,7 +1,7 @@
 """Named texts of a project: personas, skills and evaluation dimensions.
 
-A named text is Markdown with YAML front matter. In a project it is an artifact whose media type says which kind of text
-it is; files of a folder have the same form. Names are unique per kind. ::
+A named text is Markdown with YAML front matter. In a project a named text is an artifact, whose media type says which
+kind of text; files of a folder have the same form. Names are unique per kind. ::
 
     ---
     name: concise
@@ -34,11 +34,11 @@ LINE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class TextRule:
-    """What a field of a named text may be.
+    """The limits of a field of a named text.
 
     Attributes:
         max_chars: Maximum length.
-        advice: What to write into the field, which then may not be empty; an empty advice allows an empty field.
+        advice: What to write into a required field; an empty advice allows an empty field.
         is_line: Whether line breaks become spaces.
     """
 
@@ -47,7 +47,7 @@ class TextRule:
     is_line: bool = False
 
     def apply(self, text: object, label: str) -> str:
-        """Normalise a text for storage; `UsageError` with its label if it is invalid."""
+        """Normalise a text for storage; `UsageError` with the label for an invalid text."""
         if not isinstance(text, str):
             raise UsageError(f"{label} is {brief(text)}; it must be text of at most {self.max_chars} characters.")
         stored = " ".join(storable_text(text).split()) if self.is_line else storable_text(text).strip()
@@ -74,9 +74,9 @@ _Dumper.add_representer(str, _represent_text)
 
 @dataclass(frozen=True, slots=True)
 class NamedText:
-    """A text with a name, of the kind that a subclass defines.
+    """A text with a name; a subclass defines the kind of text.
 
-    A field that a subclass adds is in the front matter, apart from `body`, which follows the front matter.
+    Fields that a subclass adds are in the front matter, apart from `body`, which follows the front matter.
 
     Attributes:
         name: Name, unique among the texts of the kind.
@@ -105,15 +105,15 @@ class NamedText:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a text with front matter, whose unknown keys are ignored; `UsageError` if it is invalid."""
+        """Parse a text with front matter, ignoring unknown keys; `UsageError` for an invalid text."""
         match = _FRONT_MATTER.match(text.removeprefix("\ufeff").replace("\r\n", "\n"))
         required = [name for name in cls.required_fields() if name != cls.body]
         if match is None:
             raise UsageError(f"A {cls.noun} needs front matter (`---`, {', '.join(required)}, `---`) at its start.")
         front: Any = load_yaml(match[1], "Its front matter", first_line=2)
         if not isinstance(front, Mapping) or not all(isinstance(front.get(name), str) for name in required):
-            listed = " and ".join(f"`{name}`" for name in required)
-            raise UsageError(f"The front matter of a {cls.noun} must have the texts {listed}.")
+            keys = " and ".join(f"`{name}`" for name in required)
+            raise UsageError(f"The front matter of a {cls.noun} must have the texts {keys}.")
         values = {field.name: front[field.name] for field in fields(cls) if field.name in front}
         return cls(**values | ({cls.body: match[2]} if cls.body else {}))
 
@@ -125,7 +125,7 @@ class NamedText:
         return f"---\n{lines}---\n" + (f"\n{getattr(self, self.body)}\n" if self.body else "")
 
     def with_fields(self, changes: Mapping[str, str | None]) -> Self:
-        """Copy with the fields replaced whose new text is not None; `UsageError` for an unknown field."""
+        """Copy the text with changed fields (None: unchanged); `UsageError` for an unknown field."""
         names = {field.name for field in fields(self)}
         if unknown := [name for name in changes if name not in names]:
             raise UsageError(f"There is no field {brief(unknown[0])}. There are: {', '.join(sorted(names))}.")
@@ -137,11 +137,11 @@ T = TypeVar("T", bound=NamedText)
 
 @dataclass(frozen=True, slots=True)
 class Persona(NamedText):
-    """An intended reader of a document; the description says who they are.
+    """An intended reader of a document; the description says who the reader is.
 
     Attributes:
-        knows: What they know already.
-        wants: What they want from the document.
+        knows: What the reader knows already.
+        wants: What the reader wants from the document.
     """
 
     noun = "persona"
@@ -228,7 +228,7 @@ class Dimension(NamedText):
 
 
 def find_named(texts: Iterable[T], name: str, noun: str) -> T:
-    """Find a text by name, ignoring case and white space; `UsageError` with similar names if there is none."""
+    """Find a text by name, ignoring case and white space; `UsageError` with similar names for an unknown name."""
     by_name = {text.name.casefold(): text for text in texts}
     if (match := by_name.get(" ".join(str(name).split()).casefold())) is not None:
         return match
@@ -238,15 +238,15 @@ def find_named(texts: Iterable[T], name: str, noun: str) -> T:
 
 
 def merge_named(texts: Iterable[T], own: Iterable[T]) -> tuple[T, ...]:
-    """Return texts with unique names: a project's own texts replace others of their name and follow the rest."""
+    """Merge texts by name: a project's own texts replace other texts with the same name, and come last."""
     merged = {text.name.casefold(): text for text in texts} | {text.name.casefold(): text for text in own}
     return tuple(merged.values())
 
 
 def read_named_texts(path: AnyPath, kind: type[NamedText]) -> dict[str, str]:
-    """Read a Markdown file, or all of a folder, as named texts; return the whole texts by name.
+    """Read a Markdown file, or all Markdown files of a folder, as named texts; return the whole texts by name.
 
-    Errors: `UsageError` with the path for an invalid or unreadable file and for a name that two files have.
+    Errors: `UsageError` with the path for an invalid or unreadable file, and for a name in two files.
     """
     texts: dict[str, str] = {}
     source = absolute_path(path)
@@ -271,7 +271,7 @@ def packaged_dimensions() -> tuple[Dimension, ...]:
 
 
 def merge_dimensions(own: Iterable[Dimension]) -> tuple[Dimension, ...]:
-    """Return the packaged dimensions, replaced by the project's own of the same name, and the project's others."""
+    """Return the packaged dimensions, unless replaced by name, and the project's dimensions."""
     return merge_named(packaged_dimensions(), own)
 
 
@@ -292,7 +292,7 @@ _NAME_GOES_ON = re.compile(r"[A-Za-z0-9_-]")
 def load_shared_skills(folder: Path) -> dict[str, str]:
     """Read the texts of the shared skills, by name; empty if the folder does not exist.
 
-    Errors: those of `read_named_texts`, and `UsageError` if all skills together are too long, because every run stores
+    Errors: as for `read_named_texts`, and `UsageError` if all skills together are too long, because every run stores
         a copy.
     """
     texts = read_named_texts(folder, Skill) if folder.is_dir() else {}
@@ -302,7 +302,7 @@ def load_shared_skills(folder: Path) -> dict[str, str]:
 
 
 def merge_skills(own: Sequence[Skill], shared: Mapping[str, str]) -> tuple[Skill, ...]:
-    """Return a project's skills, followed by the shared ones with other names."""
+    """Return a project's skills, followed by the shared skills with other names."""
     return merge_named((*own, *map(Skill.parse, shared.values())), own)
 
 
@@ -315,7 +315,7 @@ def referenced_skills(text: str, skills: Iterable[Skill], *, strict: bool = True
     by_length = sorted(skills, key=lambda skill: len(skill.name), reverse=True)
     for match in _REFERENCE.finditer(text):
         for skill in by_length:
-            # In scripts without spaces other text may follow a name directly.
+            # In scripts without spaces, text may follow a name directly.
             start, after = match[1][: len(skill.name)], match[1][len(skill.name) :]
             if start.casefold() == skill.name.casefold() and not _NAME_GOES_ON.match(after):
                 referenced[skill.name] = skill

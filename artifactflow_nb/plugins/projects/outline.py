@@ -1,6 +1,6 @@
-"""Outlines: the composer orders one, and the outliner proposes it to the person.
+"""Outlines: the composer requests an outline, and the outliner proposes the outline to the person.
 
-If the person agrees, all blocks are added in one transaction. An invalid outline adds nothing; the outliner gets the
+If the person agrees, all blocks are added in one transaction. An invalid outline adds no blocks; the outliner gets the
 error, and the person is not asked.
 """
 
@@ -53,7 +53,7 @@ _PARAMS: Mapping[Action, Sequence[str]] = {
 
 @valid_call_preview
 async def _loss_preview(ctx: ToolContext, args: BaseModel) -> str:
-    """Describe what a call removes, with the consequences; empty if it removes neither a block nor a review."""
+    """Describe the blocks or the review that a call removes, with the consequences; empty without a removal."""
     params, tree = args.model_dump(), await current_tree(ctx)
     block = tree.find(params["block_name"])
     path = tree.path(block.block_id)
@@ -93,7 +93,7 @@ async def manage_architecture(
     settings = {name: value for name, value in options.items() if value is not None and (value or action == "set")}
     texts = {"parent_name": parent_name, "phase": phase, "before_name": before_name, "new_name": new_name}
     passed = [*settings, *(name for name, value in texts.items() if value)]
-    # An error, since the wish behind the parameter would otherwise be ignored silently.
+    # This is an error, since the call would otherwise silently ignore the parameter.
     if unknown := [name for name in passed if name not in _PARAMS[action]]:
         allowed = f"; it takes {', '.join(_PARAMS[action])}" if _PARAMS[action] else ""
         raise ToolError(f"Nothing was done: {action} takes no {', '.join(unknown)}{allowed}. Leave that out.")
@@ -127,9 +127,9 @@ async def advance_to_phase(
 ) -> str:
     """Go to another phase when the person wants to. The result lists what is unfinished in the phases before it."""
     change = await ctx.service(ProjectStore).advance(call_authorship(ctx, "advance_to_phase"), target_phase)
-    listed = "; ".join(f"{path} ({problem})" for path, problem in change.open.items())
+    unfinished = "; ".join(f"{path} ({problem})" for path, problem in change.open.items())
     return f"The project is in the phase {change.after!r}. " + (
-        f"Unfinished: {listed}." if listed else "Nothing is unfinished."
+        f"Unfinished: {unfinished}." if unfinished else "Nothing is unfinished."
     )
 
 
@@ -141,7 +141,7 @@ MAX_ENTRIES = 100
 
 
 def add_outline(tree: BlockTree, drafts: Sequence[BlockDraft], phase: str) -> tuple[Block, ...]:
-    """Create the blocks of an outline; errors as for `add_drafts`, and `UsageError` for no block or too many."""
+    """Create the blocks of an outline; errors as for `add_drafts`, and `UsageError` for zero or too many blocks."""
     if not 1 <= len(drafts) <= MAX_ENTRIES:
         raise UsageError(f"The outline has {len(drafts)} blocks; it must have 1 to {MAX_ENTRIES}.")
     return add_drafts(tree, drafts, phase)

@@ -38,8 +38,8 @@ class Phase(BaseModel):
     Attributes:
         name: Identifier in code and tool calls.
         en: English display name; derived from the identifier by default.
-        zh: Chinese display name; the English one by default.
-        research: Whether its texts must be based on research.
+        zh: Chinese display name; the English name by default.
+        research: Whether texts of the phase must be based on research.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -55,7 +55,7 @@ class Phase(BaseModel):
         """Accept a text as the name of a phase, and derive the display names."""
         fields = {"name": source} if isinstance(source, str) else source
         if not isinstance(fields, Mapping) or not isinstance(fields.get("name"), str):
-            return fields  # left to pydantic, which reports the problem
+            return fields  # pydantic reports the problem
         en = fields.get("en") or fields["name"].replace("_", " ").capitalize()
         return {**fields, "en": en, "zh": fields.get("zh") or en}
 
@@ -67,7 +67,7 @@ def phases_by_label(phases: Collection[Phase]) -> dict[str, str]:
 
 
 class BlockDraft(ObjectParam):
-    """A block of a template or of a proposed outline; it is a group if another block names it as parent."""
+    """A block of a template or of a proposed outline; a block that another block names as parent is a group."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -82,7 +82,7 @@ class BlockDraft(ObjectParam):
 
 
 def add_drafts(tree: BlockTree, drafts: Sequence[BlockDraft], phase: str) -> tuple[Block, ...]:
-    """Create the blocks of a template or an outline after the existing ones; `phase` is the default.
+    """Create the blocks of a template or an outline after the existing blocks; `phase` is the default.
 
     Errors: `UsageError` with the number of the draft for an invalid name, parent, phase or dependency.
     """
@@ -125,7 +125,7 @@ class ProjectTemplate(BaseModel):
     Attributes:
         name: Name of the template.
         phases: Phases in order.
-        blocks: Initial blocks, each after the blocks it refers to.
+        blocks: Initial blocks; a block may refer to earlier blocks only.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -144,11 +144,11 @@ class ProjectTemplate(BaseModel):
 
     @property
     def initial_blocks(self) -> tuple[Block, ...]:
-        """The initial blocks; `ValueError` with the index of an invalid one."""
+        """The initial blocks; `ValueError` with the index of an invalid block."""
         tree = BlockTree((), self.phase_names, phases_by_label=phases_by_label(self.phases))
         phase, drafts = self.phase_names[0], list[BlockDraft]()
         for draft in self.blocks:
-            phase = phase if draft.parent else draft.phase or phase  # by default that of the block before
+            phase = phase if draft.parent else draft.phase or phase  # by default the phase of the block before
             drafts.append(draft if draft.parent else draft.model_copy(update={"phase": phase}))
         try:
             return add_drafts(tree, drafts, phase)
@@ -246,7 +246,7 @@ class ProjectInfo:
 
     Attributes:
         name: Name, unique in a store.
-        template: Name of the template it was created from.
+        template: Name of the template.
         phases: Phases in order.
         phase: Name of the current phase.
         profile: Information about the creator for the writing agents.
@@ -275,20 +275,20 @@ class ProjectInfo:
 
     @property
     def next_phase(self) -> str | None:
-        """Name of the phase after the current one; None if it is the last."""
+        """Name of the phase after the current phase, or None."""
         names = self.phase_names
         at = names.index(self.phase) + 1
         return names[at] if at < len(names) else None
 
     def phase_name(self, label: str) -> str:
-        """The name of the phase with this name or display name, in any case; `UsageError` if there is none."""
+        """Return the name of the phase with a name or display name, in any case; `UsageError` for an unknown phase."""
         name = phases_by_label(self.phases).get(label.strip().casefold())
         if name is None:
             raise UsageError(f"There is no phase {brief(label)}. There are: {', '.join(self.phase_names)}.")
         return name
 
     def advanced(self, phase: str | None) -> Self:
-        """Copy with another current phase, by default the next one.
+        """Copy with another current phase, by default the next phase.
 
         Errors: `UsageError` for an unknown phase, or if the last phase is reached.
         """
@@ -310,7 +310,7 @@ class ProjectInfo:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the JSON of an artifact; `UsageError` if it is invalid."""
+        """Parse the JSON of an artifact; `UsageError` for invalid JSON."""
         try:
             fields = orjson.loads(text)
             phases = tuple(Phase.model_validate(phase) for phase in fields["phases"])
@@ -323,16 +323,16 @@ class ProjectInfo:
 
 
 def project_conversation_id(name: str) -> str:
-    """Derive the id of a project's conversation from its name, so that a replay finds it again."""
+    """Derive the id of a project's conversation from the project's name, so that a replay finds the conversation."""
     return derived_id("conv", PROJECT_ID, name)
 
 
 def validate_project_name(name: str) -> str:
-    """Normalise a project's name for storage; `UsageError` if it is invalid."""
-    wanted = " ".join(storable_text(name).split()) if isinstance(name, str) else ""
-    if not wanted or len(wanted) > MAX_NAME_COLUMNS:
+    """Normalise a project's name for storage; `UsageError` for an invalid name."""
+    stored = " ".join(storable_text(name).split()) if isinstance(name, str) else ""
+    if not stored or len(stored) > MAX_NAME_COLUMNS:
         raise UsageError(f"A project cannot be called {brief(name)}: a name has 1 to {MAX_NAME_COLUMNS} characters.")
-    return wanted
+    return stored
 
 
 DELEGATES: Mapping[str, str | None] = {

@@ -69,7 +69,7 @@ Jobs = Mapping[str, tuple[StartJob, FinishJob]]
 
 
 def block_job_delegate(loop: LoopGraph, start: StartJob, finish: FinishJob) -> Delegate:
-    """Create the delegate of a tool whose calls are jobs of an agent; a stored job is resumed, not started again."""
+    """Create the delegate of a tool whose calls are jobs of an agent; the delegate resumes a stored job."""
 
     async def delegate(ctx: RunContext, state: AgentState, key: str, args: BaseModel) -> ToolResult:
         try:
@@ -89,7 +89,7 @@ def block_job_delegate(loop: LoopGraph, start: StartJob, finish: FinishJob) -> D
 
 
 def finish_proposing(tool: str, failure: str) -> FinishJob:
-    """Create the last step of a job that must propose a change with a tool; an error if no proposal was approved."""
+    """Create the last step of a job that proposes a change with a tool; without an approved proposal the step fails."""
 
     async def finish(ctx: RunContext, job: BlockJob, _args: object, text: str) -> ToolResult:
         if await last_call(ctx, job.job_id, tool) is None:
@@ -116,7 +116,7 @@ async def start_block_job(
     """Store a job before it starts.
 
     `key` is the id of the call and of the job; without a block the job is on the whole document. `basis` has the hashes
-    of those dependencies that the agent sees.
+    of the dependencies that the agent sees.
     """
     block_id, text = ("", "") if block is None else (block.block_id, block.content)
     job = BlockJob(key, ctx.run.run_id, block_id, agent, instruction, text, basis)
@@ -133,12 +133,12 @@ async def run_texts(ctx: RunContext, kind: type[T]) -> tuple[T, ...]:
 
 
 async def run_skills(ctx: RunContext) -> tuple[Skill, ...]:
-    """Return the project's skills, and those that were shared when the run started."""
+    """Return the project's skills, and the skills that were shared when the run started."""
     return merge_skills(await run_texts(ctx, Skill), ctx.run.settings.get(SKILLS_SETTING, {}))
 
 
 async def find_skills(ctx: RunContext, *texts: str) -> tuple[Skill, ...]:
-    """Return the skills that these texts refer to; `UsageError` for an unknown name."""
+    """Return the skills to which the texts refer; `UsageError` for an unknown name."""
     return referenced_skills("\n".join(texts), await run_skills(ctx))
 
 
@@ -169,12 +169,12 @@ def find_text_block(tree: BlockTree, name: str) -> Block:
 def check_ready(tree: BlockTree, block: Block) -> None:
     """Raise `UsageError` if a dependency is not yet written or reviewed."""
     if blockers := tree.blockers(block.block_id):
-        listed = ", ".join(f"{b.name!r} ({'to be reviewed' if b.sha256 else 'empty'})" for b in blockers)
-        raise UsageError(f"{block.name!r} depends on blocks that are not ready: {listed}. Write or review them first.")
+        reasons = ", ".join(f"{b.name!r} ({'to be reviewed' if b.sha256 else 'empty'})" for b in blockers)
+        raise UsageError(f"{block.name!r} depends on blocks that are not ready: {reasons}. Write or review them first.")
 
 
 async def wait_until_ready(ctx: RunContext, state: AgentState, key: str, name: str) -> BlockTree:
-    """Wait for the parallel calls that write dependencies of a block, and return the blocks after that."""
+    """Wait for the parallel calls that write dependencies of a block, then return the blocks."""
     tree = await current_tree(ctx)
     needs = tree.dependencies(find_text_block(tree, name).block_id)
     has_waited = False
@@ -187,14 +187,14 @@ async def wait_until_ready(ctx: RunContext, state: AgentState, key: str, name: s
 
 
 def target_id(tree: BlockTree, call: StoredCall) -> str:
-    """Return the id of the text block that a call names; empty if it names none."""
+    """Return the id of the text block that a call names, or an empty string."""
     with suppress(UsageError):
         return find_text_block(tree, str(call.call.params.get("field_name", ""))).block_id
     return ""
 
 
 async def parallel_calls(ctx: RunContext, state: AgentState) -> list[StoredCall]:
-    """Return the calls of a reply that run in parallel now: all unfinished jobs before the first other call."""
+    """Return the calls of a reply that run in parallel now: all unfinished jobs before the first call without a job."""
     jobs = JOB_TOOLS.intersection(ctx.agent(state["current_agent"], state.get("tools", ())).tool_names)
     calls = await ctx.services.calls.calls_of_reply(state["agent_memory"]["call_id"])
     unfinished = (call for call in calls if call.status != FINISHED)
@@ -232,15 +232,15 @@ RESEARCH_TOOLS = (run_research,)
 
 
 async def run_research_call(ctx: RunContext, state: AgentState, key: str, args: Any) -> ToolResult:
-    """Carry out a call of `run_research`; after a crash its run is resumed.
+    """Carry out a call of `run_research`; after a crash, resume the run of the call.
 
-    New blocks are added only when two things are settled, so that the outcome does not depend on timing: the prompts of
-    parallel calls, which list all blocks, and the results of the parallel research calls that come first.
+    The outcome must not depend on timing: new blocks are added only after the prompts of parallel calls, which list all
+    blocks, are complete, and after the results of the earlier parallel research calls.
     """
     query: RunResearch = args
     tree, calls = await current_tree(ctx), await parallel_calls(ctx, state)
     researched = [target_id(tree, call) for call in calls if call.call.name == RESEARCH_TOOL]
-    # Calls that depend on this reply's research start after it.
+    # Calls that depend on the reply's research start after the research.
     later = {user.block_id for block_id in researched if block_id for user in tree.dependents(block_id)}
     prompted = [
         call.tool_call_id
@@ -282,7 +282,7 @@ async def run_research_call(ctx: RunContext, state: AgentState, key: str, args: 
 
 
 def _research_order(tree: BlockTree, calls: list[StoredCall]) -> list[str]:
-    """Return the ids of the research calls in the reply's order, but each after those that its block depends on."""
+    """Return the ids of research calls in the reply's order, but each call after the research of its dependencies."""
     blocks = {call.tool_call_id: target_id(tree, call) for call in calls if call.call.name == RESEARCH_TOOL}
     users = {
         key: {user.block_id for user in tree.dependents(block)} if block else set() for key, block in blocks.items()
@@ -292,7 +292,7 @@ def _research_order(tree: BlockTree, calls: list[StoredCall]) -> list[str]:
     )
     try:
         return list(sorter.static_order())
-    except CycleError:  # a concurrent edit may have created one
+    except CycleError:  # a concurrent edit may have created a cycle
         return list(blocks)
 
 
@@ -303,7 +303,7 @@ async def _write_report(ctx: RunContext, key: str, args: RunResearch, run: Store
         try:
             artifact = await ctx.services.artifacts.read(run.conversation_id, REPORT_ID, message_id=run.message_id)
             report = artifact.content
-        except NotFound:  # deleted meanwhile
+        except NotFound:  # the block was deleted meanwhile
             pass
     documents = documents_read(await ctx.services.subruns.calls(run.run_id))
     info, tree = await current_project(ctx)

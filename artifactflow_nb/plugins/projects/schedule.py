@@ -1,4 +1,4 @@
-"""Writing schedule: which blocks can be written now, which need a review, and which cannot be written.
+"""Writing schedule: the blocks that can be written now, that need a review, and that cannot be written.
 
 ::
 
@@ -7,7 +7,7 @@
                                  ^           └──> rewritten as the person requests
                                  └───────────────────┘
 
-Values only: the schedule is a function of the current blocks and the results of the run.
+The module has values only: the schedule is a function of the current blocks and the results of the run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class WritingSchedule:
 
     Attributes:
         write: Ids of the blocks to write now, in dependency order, with the reviewer's instruction or an empty text.
-        review: Ids of the blocks to review, if there are none to write.
+        review: Ids of the blocks to review; empty while blocks can be written.
         summary: Summary of all results, if no work remains.
     """
 
@@ -58,21 +58,21 @@ def blocks_to_generate(tree: BlockTree) -> tuple[str, ...]:
 
 
 def writing_request(name: str, tree: BlockTree, *, is_refresh: bool) -> tuple[str, tuple[str, ...]]:
-    """Return the question and the block ids of a writing run, for stale blocks (`is_refresh`) or empty ones.
+    """Return the question and the block ids of a writing run, for stale blocks (`is_refresh`) or empty blocks.
 
     Errors: `UsageError` with the project's name if there is nothing to write.
     """
-    wanted = tuple(tree.stale) if is_refresh else blocks_to_generate(tree)
-    if not wanted:
+    block_ids = tuple(tree.stale) if is_refresh else blocks_to_generate(tree)
+    if not block_ids:
         reason = "no block is stale" if is_refresh else "no empty block has auto_generate set"
         raise UsageError(f"There is nothing to write in {brief(name)}: {reason}.")
-    return f"{'Rewrite' if is_refresh else 'Write'}: {', '.join(map(tree.path, wanted))}.", wanted
+    return f"{'Rewrite' if is_refresh else 'Write'}: {', '.join(map(tree.path, block_ids))}.", block_ids
 
 
-def schedule_writing(tree: BlockTree, wanted: Sequence[str], results: Sequence[BlockResult]) -> WritingSchedule:
-    """Compute the next work on the wanted blocks from the results so far, in order."""
+def schedule_writing(tree: BlockTree, block_ids: Sequence[str], results: Sequence[BlockResult]) -> WritingSchedule:
+    """Compute the next work on the requested blocks from the results so far, in order."""
     last = {result.block_id: result for result in results}
-    keys = [key for key in tree.topological_order if key in set(wanted)]
+    keys = [key for key in tree.topological_order if key in set(block_ids)]
     states = {key: _state(tree, key, last.get(key)) for key in keys}
     ready: list[str] = []
     for key, state in states.items():
@@ -84,7 +84,7 @@ def schedule_writing(tree: BlockTree, wanted: Sequence[str], results: Sequence[B
         return WritingSchedule({key: instructions.get(key, "") for key in ready})
     if reviews := [key for key, state in states.items() if state == "review"]:
         return WritingSchedule(review=reviews)
-    return WritingSchedule(summary=_summary(tree, states, last, [key for key in wanted if key not in tree]))
+    return WritingSchedule(summary=_summary(tree, states, last, [key for key in block_ids if key not in tree]))
 
 
 def _state(tree: BlockTree, key: str, last: BlockResult | None) -> BlockState:
@@ -102,11 +102,11 @@ def _state(tree: BlockTree, key: str, last: BlockResult | None) -> BlockState:
 
 
 def _will_be_usable(tree: BlockTree, states: Mapping[str, BlockState], need: str, ready: Sequence[str]) -> bool:
-    """True if a dependency is usable, or will be once the ready blocks are written."""
+    """Return whether a dependency is usable, or will be usable once the ready blocks are written."""
     if need in ready:
         return not tree[need].need_review
     state = states.get(need, "finished")
-    is_manual = state == "failed" and need not in tree.stale  # a person wrote it after the failure
+    is_manual = state == "failed" and need not in tree.stale  # a person wrote the text after the failure
     return tree[need].is_usable and (state == "finished" or is_manual)
 
 

@@ -42,11 +42,11 @@ class AdvanceBody(_Body):
 
 
 async def _create(engine: "Engine", call: RouteCall) -> Any:
-    """Create a project unless a project has the name; a template is never read from a file of the server."""
+    """Create a project unless a project has the name; a request cannot read a template file of the server."""
     body: ProjectBody = call.body
     if isinstance(body.template, str) and body.template not in packaged_templates():
-        known = ", ".join(packaged_templates())
-        raise UsageError(f"There is no template {body.template[:80]!r}. Known: {known}; or send an object.")
+        templates = ", ".join(packaged_templates())
+        raise UsageError(f"There is no template {body.template[:80]!r}. Known: {templates}; or send an object.")
     loaded = ProjectTemplate.load(body.template or DEFAULT_TEMPLATE)
     await engine.service(ProjectStore).create(engine.secrets.mask(body.name), loaded, f"http:{call.user}")
     return await _describe(engine, body.name)
@@ -62,8 +62,8 @@ async def _describe(engine: "Engine", name: str) -> dict[str, Any]:
     conversation_id, message_id = await _branch(engine, name)
     info, tree = await engine.service(ProjectStore).project(conversation_id, message_id)
     blocks = [{"path": tree.path(block.block_id), "id": block.block_id, "status": block.status} for block in tree]
-    place = {"name": info.name, "conversation_id": conversation_id}
-    return {**place, "phase": info.phase, "phases": list(info.phase_names), "blocks": blocks}
+    project = {"name": info.name, "conversation_id": conversation_id}
+    return {**project, "phase": info.phase, "phases": list(info.phase_names), "blocks": blocks}
 
 
 async def _branch(engine: "Engine", name: str) -> tuple[str, str | None]:

@@ -1,4 +1,4 @@
-"""The compose flow: one agent's loop over the blocks of a project, its tools, and the values behind its prompts.
+"""The compose flow: one agent's loop over the blocks of a project, the agent's tools, and the values of the prompts.
 
 ::
 
@@ -9,8 +9,8 @@
              the block's text
 
 `generate_outline` works like `modify_field`, with an outliner; `run_evaluation` is in `evaluation.py`. Each such call
-is a job with a loop of its own, which sees the block and its dependencies. A text that somebody else changed during the
-job is never overwritten.
+is a job with a loop of its own, which sees the block and its dependencies. A job never overwrites a text that changed
+during the job.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ from artifactflow_nb.store.runs import StoredRun
 
 @cache
 def compose_loop() -> LoopGraph:
-    """Return the composer's loop. It is compiled once for all engines, because it has no state."""
+    """Return the composer's loop, which has no state and is compiled once for all engines."""
     loop = job_loop()
 
     def delegates(jobs: Jobs, loop: LoopGraph) -> dict[str, Delegate]:
@@ -113,7 +113,7 @@ def compose_loop() -> LoopGraph:
 
 
 def by_hand(work: str, text: str, name: str = "") -> str:
-    """Say, in the language of a text, how the person does a work by hand: `write`, `change` or `compose`."""
+    """Say, in the language of a text, how a person does the work (`write`, `change` or `compose`) by hand."""
     return str(TEXTS["by_hand"]["zh" if is_chinese(text) else "en"][work].format(name=name))
 
 
@@ -166,7 +166,7 @@ async def _prompt_context(ctx: RunContext, agent: str, job_id: str) -> PromptCon
 
 
 async def _scheduled_calls(ctx: RunContext, info: ProjectInfo, tree: BlockTree) -> NextCalls:
-    """Compute the next calls of a run that writes blocks in dependency order, from its finished calls."""
+    """Compute the next calls of a run that writes blocks in dependency order, from the finished calls."""
     turns = await ctx.transcript(MAIN_JOB).read()
     calls = [call for turn in turns for call in turn.calls]
     requests = await ctx.services.approvals.decisions([call.tool_call_id for call in calls if call.result is not None])
@@ -200,7 +200,7 @@ def _tool_services(_services: Services, _policy: ApprovalPolicy, run: StoredRun)
 
 
 async def _check_question(services: Services, question: FlowQuestion) -> Mapping[str, Any]:
-    """Check that there is a project with the question's blocks and skills; return the shared skills to store."""
+    """Check that a project has the question's blocks and skills; return the shared skills to store."""
     conversation_id, parent_id = question.conversation_id, question.parent_message_id
     if conversation_id is None:
         raise UsageError('The compose flow writes a project. Ask it: wb.projects["name"].ask("...").')

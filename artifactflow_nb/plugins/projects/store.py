@@ -1,6 +1,6 @@
 """Storage of projects and their blocks, as versions of artifacts in a conversation of the project's own.
 
-A change is one transaction on the current blocks: either all of it is written or nothing.
+A change is one transaction on the current blocks: the whole change is written, or nothing.
 """
 
 import sqlite3
@@ -90,12 +90,12 @@ def used_artifact_ids(db: sqlite3.Connection, conversation_id: str) -> list[str]
 
 
 def _blocks(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> Iterator[Block]:
-    """Return the blocks of a branch, including deleted ones."""
+    """Return the blocks of a branch, including deleted blocks."""
     check_branch(db, conversation_id, message_id)
     parameters = {"conversation_id": conversation_id, "message_id": message_id, "artifact_id": None}
     for row in db.execute(_BLOCKS, parameters):
         block_id, name, content, metadata_json, sha256, version, created_by, update_type = row
-        # The stored hash saves hashing every text on each reading; blank texts have none, as in `text_hash`.
+        # The stored hash saves hashing every text on each reading; a blank text has no hash, as in `text_hash`.
         content_hash = sha256 if content and not content.isspace() else ""
         is_deleted = update_type == DELETE
         yield parse_block(
@@ -135,12 +135,12 @@ def block_payloads(db: sqlite3.Connection, conversation_id: str, message_id: str
 def block_metadata(db: sqlite3.Connection, by: Authorship, before: Artifact | None, version: NewVersion) -> str | None:
     """Derive the metadata of a block that is edited, renamed or restored like an artifact; see `ArtifactHook`.
 
-    Errors: `UsageError` for a name that a sibling has.
+    Errors: `UsageError` for the name of a sibling.
     """
     if version.metadata_json is not None:
         if version.update_type != "restore" or before is None or before.metadata_json is None or before.is_deleted:
             return version.metadata_json
-        # The block stays at its current place, with the status, writer and basis that belong to the old text.
+        # The block stays at its current position, with the status, writer and basis of the old text.
         old = parse_block(version.artifact_id, version.title, version.content, version.metadata_json)
         block = block_from_version(before)
         return replace(block, status=old.status, writer=old.writer, basis=old.basis).metadata_json
@@ -148,11 +148,11 @@ def block_metadata(db: sqlite3.Connection, by: Authorship, before: Artifact | No
         return None
     block_id, metadata_json = before.artifact_id, before.metadata_json
     tree = load_project(db, by.conversation_id, by.message_id)[1]
-    if block_id not in tree:  # it was deleted: a new text restores it
+    if block_id not in tree:  # a new text restores a deleted block
         tree = BlockTree([*tree, replace(block_from_version(before), is_deleted=False)], tree.phases)
     if version.title != before.title:
         rename_block(tree, block_id, version.title)
-    if version.content != before.content:  # the basis of the new text are the current dependencies
+    if version.content != before.content:  # the new text is based on the current dependencies
         metadata_json = write_block(tree, block_id, version.content, by.created_by)[0].metadata_json
     return metadata_json
 
@@ -188,11 +188,11 @@ class BlockJob:
     """A job on a block or on the whole document.
 
     Attributes:
-        job_id: The id of the job, which is a loop of an agent.
+        job_id: The id of the job, a loop of an agent.
         block_id: The block; empty for the whole document.
         original_text: The block's text when the job was created.
-        basis: Hashes of the texts of the block's dependencies when the job was created. For a dependency that the agent
-            does not see, it is the hash from which the block was last written.
+        basis: Hashes of the texts of the block's dependencies when the job was created. For a dependency that
+            the agent does not see: the hash that the block is based on.
     """
 
     job_id: str
@@ -223,21 +223,21 @@ class BlockJobStore:
         await self._database.write(lambda db: insert(db, "block_jobs", row))
 
     async def get(self, job_id: str) -> BlockJob | None:
-        """The block job with an id; None for another kind of job."""
+        """Return the block job with an id; None for another kind of job."""
         return await self._load(f"{_JOBS} ?", job_id)
 
     async def get_by_call(self, tool_call_id: str) -> BlockJob | None:
-        """The block job that made a tool call; None for another kind of job."""
+        """Return the block job that made a tool call; None for another kind of job."""
         return await self._load(f"{_JOBS} {_JOB_OF_CALL}", tool_call_id)
 
     async def blocks_by_job(self, run_id: str) -> dict[str, str]:
-        """The block ids of a run's block jobs, by job id."""
+        """Return the block ids of a run's block jobs, by job id."""
         sql = "SELECT job_id, block_id FROM block_jobs WHERE run_id = ?"
         rows = await self._database.fetch_all(sql, (run_id,))
         return {row["job_id"]: row["block_id"] for row in rows}
 
     async def blocks_in_progress(self, conversation_id: str) -> dict[str, str]:
-        """Return the blocks of unfinished jobs in a conversation: block ids with the status of the run.
+        """Return the blocks of unfinished jobs in a conversation: the status of the run by block id.
 
         The status is `running`, `waiting` or `abandoned`.
         """
@@ -296,15 +296,15 @@ class ProjectStore:
         return await self._database.write(work)
 
     async def info(self, conversation_id: str, message_id: str | None) -> ProjectInfo:
-        """The project of a conversation without its blocks."""
+        """Load the project of a conversation without the blocks."""
         return await self._database.read(lambda db: load_project_info(db, conversation_id, message_id))
 
     async def project(self, conversation_id: str, message_id: str | None) -> tuple[ProjectInfo, BlockTree]:
-        """The project of a conversation and the blocks of a branch, from one snapshot of the store."""
+        """Load the project of a conversation and the blocks of a branch, from one snapshot of the store."""
         return await self._database.read(lambda db: load_project(db, conversation_id, message_id))
 
     async def tree(self, conversation_id: str, message_id: str | None) -> BlockTree:
-        """The blocks of a branch."""
+        """Load the blocks of a branch."""
         return await self._database.read(lambda db: load_project(db, conversation_id, message_id)[1])
 
     async def set_info(self, by: Authorship, edit: Callable[[ProjectInfo], ProjectInfo]) -> ProjectInfo:
@@ -321,18 +321,18 @@ class ProjectStore:
         return changed
 
     async def advance(self, by: Authorship, phase: str | None) -> PhaseChange:
-        """Change a project to another phase, by default to the next one; errors as for `ProjectInfo.advanced`."""
+        """Change a project to another phase, by default to the next phase; errors as for `ProjectInfo.advanced`."""
         before, tree = await self.project(by.conversation_id, by.message_id)
         after = await self.set_info(by, lambda info: info.advanced(phase or before.advanced(None).phase))
         earlier = after.phase_names[: after.phase_names.index(after.phase)]
         return PhaseChange(before.phase, after.phase, tree.unfinished(earlier))
 
     async def change(self, by: Authorship, edit: BlockEdit) -> list[Artifact]:
-        """Apply an edit and write a version of each block that it changes; return these versions in its order.
+        """Apply an edit, write a version of each changed block, and return the versions in the order of the edit.
 
         A second change by the same tool call changes nothing and returns the first version that the call wrote.
 
-        Errors: those of the edit, without any write.
+        Errors: the errors of the edit; nothing is written on an error.
         """
         return await self._artifacts.write_once(by, lambda db: self._change(db, by, edit))
 
@@ -349,7 +349,7 @@ class ProjectStore:
                     block.block_id, block.name, block.content, TEXT_MEDIA_TYPE, update_type, block.metadata_json
                 )
                 versions.append(self._artifacts.append(db, by, before, version))
-                by = replace(by, tool_call_id=None)  # the column is unique: the first version names the call
+                by = replace(by, tool_call_id=None)  # the column is unique: only the first version names the call
         return versions
 
 
@@ -376,10 +376,10 @@ def _update_type(before: Artifact, block: Block) -> str | None:
 
 
 def list_projects(db: sqlite3.Connection) -> list[str]:
-    """The names of the projects, in order of creation."""
+    """List the names of the projects, in order of creation."""
     names = []
     for conversation_id, content in db.execute(_PROJECTS, (PROJECT_MEDIA_TYPE,)):
-        with suppress(UsageError):  # an artifact that has the id of a project but is none
+        with suppress(UsageError):  # an artifact has the id of a project, but no project
             name = ProjectInfo.from_json(content).name
             if project_conversation_id(name) == conversation_id:
                 names.append(name)

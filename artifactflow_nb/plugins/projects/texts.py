@@ -1,7 +1,7 @@
 """Tools that read, write and review the texts of blocks.
 
-A call of `generate_field_content` is a job of a writer, a call of `modify_field` a job of an editor. Each sees its
-block and the blocks that it needs.
+A call of `generate_field_content` is a job of a writer, a call of `modify_field` a job of an editor. Each job sees its
+block and the block's dependencies.
 """
 
 import asyncio
@@ -140,14 +140,14 @@ async def finish_writing(ctx: RunContext, job: BlockJob, _args: GenerateField, t
     authorship = job_authorship(ctx, job.job_id, job.agent, f"{GENERATE_TOOL} for: {ctx.run.question[:200]}")
     written = await ctx.services.service(ProjectStore).change(authorship, require_grounding(edit, info.research_phases))
     publish_versions(ctx, job.job_id, job.agent, written)
-    block = block_from_version(written[0]) if written else tree[job.block_id]  # no version: the text is the same
+    block = block_from_version(written[0]) if written else tree[job.block_id]  # no version: the text is unchanged
     review = " The person has to review it." if block.status == "draft" else ""
     message = f"{block.name!r} is written ({len(block.content)} characters).{review}"
     return ToolResult(success=True, data=message, metadata={"agent": job.agent, "block_id": block.block_id})
 
 
 async def _is_edited_by_person(ctx: ToolContext, params: Mapping[str, Any]) -> bool:
-    """True if the person changed the agent's parameters when they approved the call."""
+    """Return whether the person changed the agent's parameters on approving the call."""
     request = await ctx.service(ApprovalStore).get_by_call(ctx.tool_call_id)
     return request is not None and any(request.params.get(name) != value for name, value in params.items())
 
@@ -223,7 +223,7 @@ class PassageEdit(ObjectParam):
 
 
 async def _apply_to_block(ctx: ToolContext, edits: Sequence[PassageEdit]) -> tuple[BlockJob, Block, str]:
-    """Return the job of the calling editor, its block, and the block's text after the edits."""
+    """Return the job of the calling editor, the job's block, and the block's text after the edits."""
     job = await ctx.service(BlockJobStore).get_by_call(ctx.tool_call_id)
     block = None if job is None else (await current_tree(ctx)).get(job.block_id)
     if job is None or block is None:

@@ -1,4 +1,4 @@
-"""Block tree of a project: texts that depend on each other, and their rules.
+"""Block tree of a project: texts that depend on each other, and the rules of the texts.
 
 ::
 
@@ -6,8 +6,8 @@
                    ├─ Analysis <──┘ <──┐
                    └─ Summary <────────┘        Method changes: Analysis is stale, and so is Summary
 
-Values only. A block is an artifact: name and text are the artifact's, the other fields are in the metadata of its
-versions. Staleness is not stored but computed from the hashes of the texts that a block was written from.
+The module has values only. A block is an artifact with name and text; the other fields are in the metadata of the
+artifact's versions. Staleness is computed from the hashes of the texts on which a block is based.
 """
 
 import hashlib
@@ -29,14 +29,14 @@ from artifactflow_nb.errors import UsageError, brief
 
 
 class DependencyGraph:
-    """The ids that each block depends on, by block id in document order; they may include deleted ids."""
+    """The ids that each block depends on (even deleted ids), by block id in document order."""
 
     def __init__(self, dependencies: Mapping[str, tuple[str, ...]]) -> None:
         self.dependencies = dependencies
 
     @cached_property
     def dependents(self) -> Mapping[str, list[str]]:
-        """Direct dependents by id; ids without dependents are missing."""
+        """The direct dependents by id; ids without dependents are missing."""
         dependents: dict[str, list[str]] = {}
         for key, needs in self.dependencies.items():
             for need in needs:
@@ -44,7 +44,7 @@ class DependencyGraph:
         return dependents
 
     def all_dependents(self, keys: set[str]) -> set[str]:
-        """Return the ids of all direct and indirect dependents, without `keys` themselves."""
+        """Return the ids of all direct and indirect dependents, without `keys`."""
         pending, reached = list(keys), set[str]()
         while pending:
             for key in self.dependents.get(pending.pop(), ()):
@@ -55,7 +55,7 @@ class DependencyGraph:
 
     @cached_property
     def topological_order(self) -> tuple[str, ...]:
-        """The ids, each after its dependencies and otherwise in document order, without `cyclic_ids`."""
+        """The ids without `cyclic_ids`, in document order, but each id after its dependencies."""
         keys, seen = tuple(self.dependencies), set[str]()
         for key, needs in self.dependencies.items():
             if any(need not in seen and need in self.dependencies for need in needs):
@@ -80,7 +80,7 @@ class DependencyGraph:
 
     @cached_property
     def cyclic_ids(self) -> frozenset[str]:
-        """The ids of blocks in a cycle, or that depend on one."""
+        """The ids of blocks in a cycle, or that depend on a block in a cycle."""
         return frozenset(self.dependencies).difference(self.topological_order)
 
     def find_cycle(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ _NO_WORD = re.compile(r"[^\w]+")
 
 
 def normalize_accents(text: str) -> str:
-    """Normalise a text to NFC: one character per accented letter, however it was typed."""
+    """Normalise a text to NFC: one character per accented letter, however the letter was typed."""
     return unicodedata.normalize("NFC", text)
 
 
@@ -112,14 +112,14 @@ def fold_name(name: str) -> str:
 
 
 def validate_block_name(name: str) -> str:
-    """Normalise a block's name for storage; `UsageError` if it is invalid."""
-    wanted = " ".join(normalize_accents(storable_text(str(name))).split())
-    if not wanted or len(wanted) > MAX_NAME_CHARS or "/" in wanted or wanted.startswith("@"):
+    """Normalise a block's name for storage; `UsageError` for an invalid name."""
+    stored = " ".join(normalize_accents(storable_text(str(name))).split())
+    if not stored or len(stored) > MAX_NAME_CHARS or "/" in stored or stored.startswith("@"):
         raise UsageError(
-            f"A block cannot be called {brief(wanted)}: a name has 1 to {MAX_NAME_CHARS} characters, no '/' and no '@' "
+            f"A block cannot be called {brief(stored)}: a name has 1 to {MAX_NAME_CHARS} characters, no '/' and no '@' "
             "at its beginning."
         )
-    return wanted
+    return stored
 
 
 def unused_id(name: str, used_ids: Iterable[str]) -> str:
@@ -171,22 +171,22 @@ class Block:
     """Current state of a block.
 
     Attributes:
-        block_id: Id of its artifact; independent of later names.
-        name: Name, unique among its siblings.
+        block_id: Id of the block's artifact; independent of later names.
+        name: Name, unique among the siblings.
         phase: Phase of the project; for a block in a group the phase of the group.
-        parent: Id of its group; empty at the top level.
-        order: Sort key among its siblings.
-        depends_on: Ids of the blocks it depends on; a group stands for all blocks in it.
-        status: `empty` without a text; otherwise `draft`, `in_progress` or `completed`.
+        parent: Id of the group; empty at the top level.
+        order: Sort key among the siblings.
+        depends_on: Ids of the dependencies; a group stands for all blocks in the group.
+        status: `empty`, or for a block with a text `draft`, `in_progress` or `completed`.
         need_review: Whether a person must approve the text before other blocks use it.
-        auto_generate: Whether it is written automatically once its dependencies are ready.
-        is_group: Whether it only contains other blocks and has no text.
+        auto_generate: Whether the text is written automatically once the dependencies are ready.
+        is_group: Whether the block only contains other blocks and has no text.
         sha256: Hash of the text; empty without a text.
         writer: Author of the text; empty without a text.
-        basis: Hashes of the texts that it was written from, by block id.
-        version: Number of the current version; 0 before it is stored.
-        is_deleted: Whether it was deleted; its versions remain.
-        deleted_with: Id of the group it was deleted with; empty if it was deleted by itself.
+        basis: Hashes of the texts that the text is based on, by block id.
+        version: Number of the current version; 0 before the first store.
+        is_deleted: Whether the block was deleted; the versions remain.
+        deleted_with: Id of the group with which the block was deleted; may be empty.
     """
 
     block_id: str
@@ -211,27 +211,27 @@ class Block:
 
     @property
     def is_usable(self) -> bool:
-        """Whether other blocks can use it: it has a text that needs no review."""
+        """Whether other blocks can use the text: it exists and needs no review."""
         return bool(self.sha256) and (self.status == "completed" or not self.need_review)
 
     def first_line(self, most: int) -> str:
-        """Return the first line with content, without Markdown marks before it, truncated to `most` characters.
+        """Return the first line with content, without leading Markdown marks, truncated to `most` characters.
 
-        It does not scan a long paragraph to its end.
+        A long paragraph is not scanned to its end.
         """
         match = _FIRST_WORD.search(self.content)
         return "" if match is None else self.content[match.start() : match.start() + most].splitlines()[0].rstrip()
 
     @property
     def metadata_json(self) -> str:
-        """Metadata of its artifact version, as JSON."""
+        """Metadata of the block's artifact version, as JSON."""
         metadata = {name: getattr(self, name) for name in _METADATA_TYPES} | {"basis": dict(self.basis)}
         if self.is_deleted and self.deleted_with:
             metadata[_DELETED_WITH] = self.deleted_with
         return orjson.dumps(metadata, option=orjson.OPT_SORT_KEYS).decode()
 
     def without_text(self) -> "Self":
-        """Copy without the fields of its text, to compare the positions and settings of two versions."""
+        """Copy the block without the fields of the text, to compare the positions and settings of two versions."""
         return replace(self, content="", sha256="", writer="", basis={}, version=0, created_by="", status="empty")
 
 
@@ -248,7 +248,7 @@ def parse_block(
 ) -> Block:
     """Create a block from a version of its artifact."""
     metadata: dict[str, Any] = orjson.loads(metadata_json)
-    return Block(  # positional, because keywords double the cost and a prompt parses hundreds of blocks
+    return Block(  # positional: keywords double the cost for hundreds of blocks
         artifact_id,
         title,
         metadata["phase"],
@@ -298,14 +298,14 @@ class BlockTree:
     """The blocks of a project in document order.
 
     Every block appears once, even in an inconsistent state: if branches of the conversation were changed independently,
-    a group may contain itself, which is then moved to the top level, and blocks may form dependency cycles, which are
-    then stale.
+    a group may contain itself (the tree moves the group to the top level), and blocks may form dependency cycles (the
+    blocks are stale).
 
     Args:
         blocks: The blocks, in any order, including deleted ones.
         phases: Names of the project's phases, in order.
         used_ids: Ids of other artifacts of the conversation.
-        redact: Removes secrets from a name before an id is derived from it, because ids are never redacted.
+        redact: Removes secrets from a name before an id is derived from the name, because ids are never redacted.
         phases_by_label: Names of phases by their labels in lower case; see `template.phases_by_label`.
 
     Attributes:
@@ -393,9 +393,9 @@ class BlockTree:
         return tuple(block for block in self if block.phase == phase)
 
     def find(self, name: str) -> Block:
-        """Find a block by name, path (`Report / Method`) or id; exact matches take precedence over folded ones.
+        """Find a block by name, path (`Report / Method`) or id; exact matches take precedence over folded matches.
 
-        Errors: `UsageError` with similar names if there is none, and with the paths if there are several.
+        Errors: `UsageError` with similar names for no match, and with the paths for several matches.
         """
         wanted = normalize_path(str(name).strip().removeprefix("@"))
         folded, paths = fold_name(wanted), {key: self.path(key) for key in self._ordered}
@@ -409,8 +409,8 @@ class BlockTree:
             if len(matches) == 1:
                 return self._ordered[matches[0]]
             if matches:
-                listed = ", ".join(repr(paths[key]) for key in matches)
-                raise UsageError(f"{len(matches)} blocks are called {brief(wanted)}. Name one by its path: {listed}.")
+                quoted = ", ".join(repr(paths[key]) for key in matches)
+                raise UsageError(f"{len(matches)} blocks are called {brief(wanted)}. Name one by its path: {quoted}.")
         names = list(dict.fromkeys(block.name for block in self))
         near = get_close_matches(wanted, names, n=5, cutoff=0.5) or names[:20]
         raise UsageError(f"There is no block {brief(wanted)}. There are: {', '.join(near) or 'none yet'}.")
@@ -418,7 +418,7 @@ class BlockTree:
     # --- dependencies ------------------------------------------------------------------------------------------
 
     def text_ids(self, block_id: str) -> tuple[str, ...]:
-        """Return the ids of the texts that a block stands for: its own, or for a group those of its descendants."""
+        """Return the ids of the texts that a block stands for: the block itself, or the descendants of a group."""
         block = self._ordered.get(block_id)
         if block is None or not block.is_group:
             return (block_id,)
@@ -434,7 +434,7 @@ class BlockTree:
         return DependencyGraph(dependencies)
 
     def dependencies(self, block_id: str) -> tuple[str, ...]:
-        """Return the ids of the texts that a block depends on, including deleted ones."""
+        """Return the ids of the texts that a block depends on, including deleted texts."""
         return self._needs.dependencies.get(block_id, ())
 
     def dependents(self, block_id: str) -> tuple[Block, ...]:
@@ -448,9 +448,9 @@ class BlockTree:
 
     @property
     def topological_order(self) -> tuple[str, ...]:
-        """The ids of the texts, each after its dependencies and otherwise in document order.
+        """The ids of the texts in document order, but each id after its dependencies.
 
-        Errors: `UsageError` with the cycle, if there is one.
+        Errors: `UsageError` with the cycle of cyclic dependencies.
         """
         if self._needs.cyclic_ids:
             cycle = " -> ".join(map(self.block_name, self._needs.find_cycle()))
@@ -459,10 +459,10 @@ class BlockTree:
 
     @cached_property
     def stale(self) -> Mapping[str, tuple[str, ...]]:
-        """Stale blocks by id, each with the names of the causes, in topological order.
+        """The stale blocks by id, with the names of the causes, in topological order.
 
-        A text is stale if a dependency is stale or differs from the version that the text was written from, or if it
-        was written from a text that its groups no longer contain. Restoring the old text of a dependency undoes this.
+        A text is stale if a dependency is stale or differs from the version on which the text is based, or if it is
+        based on a text that its groups no longer contain. Restoring the old text of a dependency undoes this.
         """
         stale: dict[str, tuple[str, ...]] = {}
         dependencies, cyclic = self._needs.dependencies, self._needs.cyclic_ids
@@ -480,7 +480,7 @@ class BlockTree:
         return stale
 
     def block_name(self, block_id: str) -> str:
-        """Return the name of a block, also of a deleted one; the id itself if it is unknown."""
+        """Return the name of a block, even of a deleted block; for an unknown id, return the id."""
         block = self._ordered.get(block_id) or self.deleted.get(block_id)
         return block_id if block is None else block.name
 
@@ -497,7 +497,7 @@ class BlockTree:
     # --- unfinished blocks ---------------------------------------------------------------------------------------
 
     def marks(self, block_id: str) -> list[EnglishText]:
-        """Return what a reader must know about a block beside its status: `stale`, `to be reviewed`, both or none."""
+        """Return the marks of a block beside its status: `stale`, `to be reviewed`, both or none."""
         block = self._ordered.get(block_id)
         needs_review = block is not None and bool(block.sha256) and not block.is_usable
         marks: dict[EnglishText, bool] = {"stale": block_id in self.stale, "to be reviewed": needs_review}
@@ -509,7 +509,7 @@ class BlockTree:
         return tuple(need for need in needs if need is not None and not need.is_usable)
 
     def unfinished(self, phases: Iterable[str]) -> dict[str, str]:
-        """List the unfinished blocks of these phases by path, each with its problem."""
+        """List the unfinished blocks of the phases by path, each block with its problem."""
         problems_by_path = {}
         for block in (block for phase in phases for block in self.blocks_in_phase(phase) if not block.is_group):
             problems = [] if block.status == "completed" else [STATUS_NAMES[block.status]]

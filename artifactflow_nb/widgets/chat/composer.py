@@ -132,7 +132,7 @@ class Composer:
 
     @cached_property
     def node(self) -> Node:
-        """Build the form of the next question."""
+        """The form of the next question."""
         label, hint = translate("Question"), translate("Ask. @ refers to a source, / lists commands.")
         fields = [Field("text", "multiline", label=label, placeholder=hint, rows=1, hide_label=True)]
         depths = tuple(translate(_DEPTHS[depth]) for depth in self.depths)
