@@ -1,7 +1,7 @@
 /**
  * The page of a server: the panels of the notebook, connected by HTTP. The address names the view and the conversation,
- * `#chat/conv-…`, so a reload and a bookmark come back to it. A wide window has the conversations and the report beside
- * the chat.
+ * `#chat/conv-…`, so a reload and a bookmark come back to both. A wide window has the conversations and the report
+ * beside the chat.
  *
  * The side panel of JupyterLab (widgets/labextension) shows this page in a frame, as `?embedded=dark#home`.
  */
@@ -17,13 +17,13 @@ const wide = matchMedia("(min-width: 80rem)");
 /** The theme of JupyterLab, `light` or `dark`, if its side panel shows the page. */
 const embedded = new URLSearchParams(location.search).get("embedded");
 
-/** Headers with Jupyter's token against requests of other sites, where there is one. */
-function headers() {
+/** Headers with Jupyter's token against requests of other sites, if the page has a token. */
+function requestHeaders() {
   const token = /(?:^|; )_xsrf=([^;]*)/.exec(document.cookie)?.[1];
   return { "Content-Type": "application/json", ...(token ? { "X-XSRFToken": token } : {}) };
 }
 
-/** One connection for the messages of all views: a browser opens at most six to a server. */
+/** One connection for the messages of all views: a browser opens at most six connections to a server. */
 class Connection {
   constructor() {
     this.id = "";
@@ -43,7 +43,7 @@ class Connection {
     this.id = "";
     status.classList.toggle("lost", this.wasConnected);
     status.textContent = translate(this.wasConnected ? "The connection is lost. Trying again …" : "Connecting …");
-    // After an answer that is no stream the browser does not try again.
+    // After an answer that is not a stream, the browser does not reconnect.
     if (this.source?.readyState === EventSource.CLOSED) this.retry = setTimeout(() => this.connect(), RETRY_MS);
   }
 
@@ -57,16 +57,16 @@ class Connection {
     for (const model of this.models.values()) model.open();
   }
 
-  /** Send a message to a view. @param {string} view @param {any} message @returns {Promise<string>} what went wrong */
+  /** Send a message to a view. @param {string} view @param {any} message @returns {Promise<string>} the error, or an empty string */
   async post(view, message) {
-    const place = message.type === "act" ? `?name=${this.models.get(view)?.name}` : ""; // for the log of a proxy
+    const query = message.type === "act" ? `?name=${this.models.get(view)?.name}` : ""; // for the log of a proxy
     try {
       const body = JSON.stringify({ view, message });
-      const answer = await fetch(`${API}/views/${this.id}${place}`, { method: "POST", headers: headers(), body });
+      const answer = await fetch(`${API}/views/${this.id}${query}`, { method: "POST", headers: requestHeaders(), body });
       if (answer.ok) return "";
       return (await answer.json()).message;
     } catch {
-      return translate("The server did not answer. Try again."); // it is gone, or its answer is not JSON
+      return translate("The server did not answer. Try again."); // the server has stopped, or its answer is not JSON
     }
   }
 
@@ -79,7 +79,7 @@ class Connection {
 
 const connection = new Connection();
 
-/** What a widget's model is to a panel: messages to and from a view. */
+/** The model of a panel, in place of a widget's model: messages to and from a view. */
 class RemoteModel {
   static number = 0;
 
@@ -128,7 +128,7 @@ class RemoteModel {
   receive(message) {
     if (message.type !== "conversation") return this.listeners.forEach((listener) => listener(message));
     this.conversation = message.id ?? "";
-    if (shown.main?.model === this) remember(this.name, this.conversation);
+    if (shown.main?.model === this) updateAddress(this.name, this.conversation);
   }
 
   /** @param {any} message */
@@ -150,29 +150,29 @@ class RemoteModel {
 }
 
 /** @typedef {{model: RemoteModel, close: () => void}} ShownView */
-/** @type {{main?: ShownView, report?: ShownView}} the views of the page by their place */
+/** @type {{main?: ShownView, report?: ShownView}} the views of the page by region */
 const shown = {};
 let conversation = "";
 
-/** Show a view in a place of the page, instead of the one before. @param {"main" | "report"} place @param {string} name @param {string} id */
-function showIn(place, name, id) {
-  close(place);
+/** Replace the view in a region of the page. @param {"main" | "report"} region @param {string} name of the view @param {string} id of the conversation */
+function replaceView(region, name, id) {
+  closeView(region);
   const model = new RemoteModel(name, id);
   const box = document.createElement("div");
   box.className = `af-host af-host-${model.get("key")}`;
-  (place === "main" ? host : report).replaceChildren(box);
-  shown[place] = { model, close: panel.initialize({ model }) };
+  (region === "main" ? host : report).replaceChildren(box);
+  shown[region] = { model, close: panel.initialize({ model }) };
 }
 
-/** @param {"main" | "report"} place */
-function close(place) {
-  shown[place]?.close();
-  shown[place]?.model.close();
-  delete shown[place];
+/** @param {"main" | "report"} region */
+function closeView(region) {
+  shown[region]?.close();
+  shown[region]?.model.close();
+  delete shown[region];
 }
 
-/** Name the shown conversation in the address and in the links. @param {string} view @param {string} id */
-function remember(view, id) {
+/** Name the shown view and conversation in the address, and the conversation in the links. @param {string} view @param {string} id of the conversation */
+function updateAddress(view, id) {
   conversation = id || conversation;
   if (location.hash !== `#${view}${id ? `/${id}` : ""}`) history.replaceState(null, "", `#${view}${id ? `/${id}` : ""}`);
   for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("nav a"))) {
@@ -186,20 +186,20 @@ function remember(view, id) {
   const hasReport = view === "chat" && id && wide.matches;
   document.body.classList.toggle("beside", view === "chat" && wide.matches);
   if (!hasReport) {
-    close("report");
+    closeView("report");
     report.replaceChildren();
   } else if (shown.report?.model.conversation !== id) {
-    showIn("report", "artifacts", id);
+    replaceView("report", "artifacts", id);
   }
 }
 
 /** Show the view that the address names. */
-function show() {
+function showAddressedView() {
   const [name, id = ""] = (location.hash.slice(1) || "chat").split("/");
   if (name === "main") return; // the link that skips the navigation
   if (!connection.id) status.textContent = translate("Connecting …");
-  showIn("main", name, decodeURIComponent(id));
-  remember(name, decodeURIComponent(id));
+  replaceView("main", name, decodeURIComponent(id));
+  updateAddress(name, decodeURIComponent(id));
 }
 
 /** Show how many requests wait for a decision. */
@@ -211,7 +211,7 @@ async function countWaiting() {
     badge.textContent = String(requests.length);
     document.title = `${requests.length ? `(${requests.length}) ` : ""}ArtifactFlow`;
   } catch {
-    // the view says that the server is gone
+    // the view displays the lost connection
   }
 }
 
@@ -227,8 +227,8 @@ changeVisibility.timer = undefined;
 /** Show the chat, and write a text into the form for the next question. @param {string} text */
 function fillComposer(text) {
   if (shown.main?.model.name !== "chat") {
-    remember("chat", conversation);
-    show();
+    updateAddress("chat", conversation);
+    showAddressedView();
   }
   const fill = () => {
     const field = /** @type {HTMLTextAreaElement | null} */ (host.querySelector(".af-compose textarea"));
@@ -243,11 +243,11 @@ function fillComposer(text) {
   observer.observe(host, { subtree: true, childList: true });
 }
 
-/** Add files to the sources, and say so. @param {{path: string} | {files: {name: string, base64: string}[]}} body */
+/** Add files to the sources, and show the result. @param {{path: string} | {files: {name: string, base64: string}[]}} body */
 async function addSources(body) {
   status.textContent = translate("Reading the files …");
   try {
-    const answer = await fetch(`${API}/sources`, { method: "POST", headers: headers(), body: JSON.stringify(body) });
+    const answer = await fetch(`${API}/sources`, { method: "POST", headers: requestHeaders(), body: JSON.stringify(body) });
     status.textContent = (await answer.json()).message;
   } catch {
     status.textContent = translate("The server did not answer. Try again.");
@@ -255,25 +255,25 @@ async function addSources(body) {
 }
 
 /** @param {File} file @returns {Promise<{name: string, base64: string}>} */
-async function encoded(file) {
+async function encodeFile(file) {
   const bytes = new Uint8Array(await file.arrayBuffer());
   return { name: file.name, base64: btoa(bytes.reduce((text, byte) => text + String.fromCharCode(byte), "")) };
 }
 
 /**
- * Let a link to a local source lead to the server's route for sources, at the passage that the citation quotes; its path
- * is relative to the working folder, not to the page. @param {Event} event
+ * Change a link to a local source to the server's route for sources, at the passage that the citation quotes; the path of
+ * the link is relative to the working folder, not to the page. @param {Event} event
  */
-function leadToSource(event) {
+function redirectSourceLink(event) {
   const link = /** @type {Element} */ (event.target).closest?.(".af-run a[href]");
-  const [path, place = ""] = (link?.getAttribute("href") ?? "").split("#");
+  const [path, fragment = ""] = (link?.getAttribute("href") ?? "").split("#");
   if (!link || !path || path.startsWith(API) || URL.canParse(path)) return;
   const words = link.closest(".af-passage")?.querySelector("mark")?.textContent?.trim().split(/\s+/) ?? [];
-  const parts = [words.slice(0, 4), words.slice(-4)].map((few) => encodeURIComponent(few.join(" ")).replaceAll("-", "%2D"));
-  const passage = words.length > 8 ? `#:~:text=${parts.join(",")}` : "";
-  link.setAttribute("href", `${API}/source?path=${encodeURIComponent(decodeURIComponent(path))}${place.startsWith("page=") ? `#${place}` : passage}`);
+  const ends = [words.slice(0, 4), words.slice(-4)].map((few) => encodeURIComponent(few.join(" ")).replaceAll("-", "%2D"));
+  const passage = words.length > 8 ? `#:~:text=${ends.join(",")}` : "";
+  link.setAttribute("href", `${API}/source?path=${encodeURIComponent(decodeURIComponent(path))}${fragment.startsWith("page=") ? `#${fragment}` : passage}`);
 }
-for (const kind of ["click", "auxclick"]) document.addEventListener(kind, leadToSource, { capture: true });
+for (const kind of ["click", "auxclick"]) document.addEventListener(kind, redirectSourceLink, { capture: true });
 
 if (embedded !== null) {
   addEventListener("message", ({ origin, data }) => {
@@ -290,7 +290,7 @@ if (embedded !== null) {
   addEventListener("drop", async (event) => {
     event.preventDefault();
     const files = [...(event.dataTransfer?.files ?? [])];
-    if (files.length) addSources({ files: await Promise.all(files.map(encoded)) });
+    if (files.length) addSources({ files: await Promise.all(files.map(encodeFile)) });
   });
 }
 
@@ -299,9 +299,9 @@ const setTheme = (/** @type {boolean} */ isDark) => (document.body.dataset.jpThe
 if (embedded === null) dark.addEventListener("change", () => setTheme(dark.matches));
 setTheme(embedded === null ? dark.matches : embedded === "dark");
 document.body.classList.toggle("embedded", embedded !== null);
-addEventListener("hashchange", show);
-wide.addEventListener("change", show);
+addEventListener("hashchange", showAddressedView);
+wide.addEventListener("change", showAddressedView);
 document.addEventListener("visibilitychange", () => changeVisibility(document.visibilityState === "visible"));
 setInterval(() => document.visibilityState === "visible" && countWaiting(), WAITING_INTERVAL_MS);
-show();
+showAddressedView();
 countWaiting();

@@ -1,4 +1,4 @@
-/** The page for a browser without a token: it opens the link that a person pastes, or the token alone. */
+/** The page for a browser without a token: a person pastes the link, or only the token, and the page opens the link. */
 const form = /** @type {HTMLFormElement} */ (document.getElementById("link"));
 const address = /** @type {HTMLInputElement} */ (document.getElementById("address"));
 

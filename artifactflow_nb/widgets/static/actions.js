@@ -27,7 +27,7 @@ class Actions {
     });
   }
 
-  /** The kernel has received an action. @param {number} id */
+  /** Note that the kernel has received an action. @param {number} id */
   confirm(id) {
     clearTimeout(this.pending.get(id)?.timers[0]);
     for (const mount of this.mounts()) mount.clearNotice(BUSY);

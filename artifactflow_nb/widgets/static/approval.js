@@ -5,12 +5,12 @@
  * While a card has the focus, the keys `a` and `d` approve and deny, except in fields.
  *
  * A decision is sent with `perform("decide", {request, choice, note, scope, params})`; `params` is null or has the form's
- * values. After a decision the card is disabled until the kernel removes it; after an error it can be used again.
+ * values. After a decision the card is disabled until the kernel removes the card; an error enables the card again.
  *
  * @typedef {{request: string, subject: string, title: string, fields: FieldData[], edit: string, submit: string,
  *   answer: string, answerField: string, answerSubmit: string, note: string, allowed: string[], hosts: string[]}} ApprovalData `fields` is empty
- *   if nothing can be edited, `answer` if no answer is possible; `allowed` has the possible choices, none for all; `hosts`
- *   is not empty if the decision is about hosts; the others are labels
+ *   if nothing can be edited, `answer` if no answer is possible; `allowed` has the possible choices, or is empty for all
+ *   choices; `hosts` has the hosts that the decision is about; the other strings are labels
  */
 
 const APPROVAL_SCOPES = { once: translate("This time"), run: translate("Always in this run"), conversation: translate("Always in this conversation") };
@@ -76,7 +76,7 @@ class ApprovalControls {
     this.choices.append(...[approve, deny].filter((button) => button !== undefined));
     /** Owner of the fields for note and scope: this card, or the bar below several cards. @type {{note: HTMLInputElement, scope: HTMLSelectElement}} */
     this.terms = this;
-    /** True if the card can be decided together with others. */
+    /** True if the card can be decided together with other cards. */
     this.isPlain = Boolean(approve && deny);
     this.options = element("div", "af-approval-terms");
     this.options.append(this.makeScope(), this.makeNote());
@@ -88,7 +88,7 @@ class ApprovalControls {
     handleDecisionKeys(card, { a: approve, d: deny });
   }
 
-  /** Make the checkbox that includes the card in a decision on several. @param {() => void} onChange */
+  /** Make the checkbox that includes the card in a decision on several cards. @param {() => void} onChange */
   makeCheckbox(onChange) {
     const name = translate("Include: {title}", { title: this.data.title });
     this.checkbox = /** @type {HTMLInputElement} */ (dressedElement("input", "af-check af-approval-check", { type: "checkbox", "aria-label": name }));
@@ -136,7 +136,7 @@ class ApprovalControls {
     return makeForm(spec, (_act, { values }) => this.send("instruct", values.note, null, this.scope.value), () => this.close());
   }
 
-  /** Add a hidden form, and a button that shows it in place of the buttons. @param {string} label @param {HTMLElement} form @param {object} options */
+  /** Add a hidden form, and a button that shows the form in place of the buttons. @param {string} label @param {HTMLElement} form @param {object} options */
   addForm(label, form, { withOptions }) {
     form.hidden = true;
     const opener = this.makeButton(label, () => {

@@ -1,8 +1,8 @@
 /**
- * The bar below several approval cards, whose buttons decide them at once. Uses approval.js and focus.js.
+ * The bar below several approval cards, with buttons that decide the cards at once. Uses approval.js and focus.js.
  */
 
-/** Buttons that decide the cards whose checkbox is checked; hidden if there is only one card. */
+/** Buttons that decide the cards with a checked checkbox; hidden for a single card. */
 class ApprovalGroup {
   /** @param {HTMLElement} box contains the cards */
   constructor(box) {
@@ -53,7 +53,7 @@ class ApprovalGroup {
     this.observer.takeRecords(); // discard the records of these changes
   }
 
-  /** Offer these scopes, unless they are offered already. @param {{[scope: string]: string}} scopes */
+  /** Offer these scopes, unless the select offers them already. @param {{[scope: string]: string}} scopes */
   setScopes(scopes) {
     if (this.scopes === scopes) return;
     this.scopes = scopes;

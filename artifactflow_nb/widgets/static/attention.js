@@ -14,15 +14,15 @@ const SHOW_TIMEOUT_MS = 5000;
 const TITLE_MARK = /^(?:\(\d+ waiting\) |（\d+ 个待处理）)/;
 /** Elements that the line must not cover: controls, the toasts of JupyterLab and the list of its notifications. */
 const UNCOVERED = `.af-live :is(button, input, select, textarea), .jp-Notification-Center, ${TOASTS}`;
-/** The distance of the line from the bottom of the page, and the width below which it has none; as in attention.css. */
+/** The distance of the line from the bottom of the page; a page up to the width has no distance, as in attention.css. */
 const MARGIN_BELOW_PX = 24;
 const NARROW_PX = 1000;
 const STEP_PX = 8;
 const FIELDS = "input, textarea, select, dialog, [contenteditable=true], .jp-Dialog, .lm-Menu";
 
 /**
- * Run a command of JupyterLab by a click on a link in a trusted output. Without such an output nothing happens, because
- * JupyterLab would ask the person first; nor outside of JupyterLab, because Notebook 7 would close the open notebook.
+ * Run a command of JupyterLab by a click on a link in a trusted output. Nothing happens without a trusted output, because
+ * JupyterLab would ask the person first, and outside of JupyterLab, because Notebook 7 would close the open notebook.
  * @param {string} command @param {object} args
  */
 function runLabCommand(command, args) {
@@ -35,18 +35,18 @@ function runLabCommand(command, args) {
 }
 
 /**
- * Open the file of a local source at its passage or section, as JupyterLab opens links of notebooks: its path is relative to the
- * notebook. In other pages the browser follows the link.
+ * Open the file of a local source at the cited passage or section, as JupyterLab opens links of notebooks: the path of the
+ * file is relative to the notebook. In other pages the browser follows the link.
  * @param {Panel} panel @param {Event} event a click
  */
 function openSource(panel, event) {
   const href = /** @type {Element} */ (event.target).closest("a[href]")?.getAttribute("href") ?? "";
-  const [file, place] = href.split("#");
+  const [file, fragment] = href.split("#");
   const notebook = notebookPath(panel);
   if (!file || !notebook || URL.canParse(file) || !document.querySelector("#jp-main-dock-panel")) return;
   event.preventDefault();
   const path = decodeURIComponent(new URL(file, `file:///${encodeURI(notebook)}`).pathname.slice(1));
-  runLabCommand("rendermime:handle-local-link", { path, id: place ? `#${place}` : "" });
+  runLabCommand("rendermime:handle-local-link", { path, id: fragment ? `#${fragment}` : "" });
 }
 
 /** Path of the notebook of a panel; empty in pages without notebooks. @param {Panel} panel @returns {string} */
@@ -54,7 +54,7 @@ function notebookPath(panel) {
   return panel.model.widget_manager?.context?.path ?? "";
 }
 
-/** Name of the notebook of a panel if another one is in front; otherwise empty. @param {Panel} panel @returns {string} */
+/** Name of the notebook of a panel if another notebook is in front; otherwise empty. @param {Panel} panel @returns {string} */
 function hiddenNotebook(panel) {
   const name = notebookPath(panel).split("/").pop() ?? "";
   const inPage = panel.mounts.map(({ root }) => root.closest(".jp-NotebookPanel")).find(Boolean);
@@ -64,13 +64,13 @@ function hiddenNotebook(panel) {
   return tabs.length && !tabs.some((tab) => tab.textContent === name) ? name : "";
 }
 
-/** Text about waiting requests: title of the first, its notebook unless `name` is empty, number of the others. @param {string} name @param {WaitingRequest[]} requests */
+/** Text about waiting requests: title of the first request, its notebook (may be empty), number of other requests. @param {string} name of the notebook @param {WaitingRequest[]} requests */
 function waitingText(name, [{ title }, ...others]) {
   const text = name ? translate("Waiting for you in {name}: {title}", { name, title }) : translate("Waiting for you: {title}", { title });
   return text + (others.length ? translate(" (and {n} more)", { n: others.length }) : "");
 }
 
-/** Rank of a view that shows a request: views of all runs come last, and a newer view before an older one. @param {Panel} panel */
+/** Rank of a view that shows a request: views of all runs come last, and a newer view before an older view. @param {Panel} panel */
 function rankOfView(panel) {
   return (panel.mounts[0]?.root.matches(".af-home, .af-pending") ? -1e12 : 0) + panel.startedAt;
 }
@@ -81,7 +81,7 @@ class Attention {
     this.byPanel = new Map();
     /** Ids of the requests whose line the person has closed. @type {Set<string>} */
     this.dismissed = new Set();
-    /** Element that had the focus before the line got it. @type {HTMLElement | null} */
+    /** Element that had the focus before the line. @type {HTMLElement | null} */
     this.before = null;
     this.bar = element("div", "af-attention");
     this.bar.setAttribute("role", "status");
@@ -102,10 +102,10 @@ class Attention {
     setInterval(() => this.update(), ATTENTION_INTERVAL_MS);
   }
 
-  /** The waiting requests, each once, in its view of the highest rank; those of hidden notebooks last. @returns {WaitingRequest[]} */
+  /** The waiting requests, each once, in its view of the highest rank; requests of hidden notebooks last. @returns {WaitingRequest[]} */
   get requests() {
     const all = [...this.byPanel.values()].flat().sort((one, other) => rankOfView(other.panel) - rankOfView(one.panel));
-    const first = all.filter(({ id }, place) => all.findIndex((request) => request.id === id) === place);
+    const first = all.filter(({ id }, index) => all.findIndex((request) => request.id === id) === index);
     return first.sort((one, other) => Number(hiddenNotebook(one.panel) !== "") - Number(hiddenNotebook(other.panel) !== ""));
   }
 
@@ -121,7 +121,7 @@ class Attention {
     const requests = waiting.filter(({ id }) => !this.dismissed.has(id));
     this.markTitle();
     this.notices.update([...this.byPanel.values()], waiting);
-    const cards = [...document.querySelectorAll(".af-live .af-approval"), ...waiting.map(({ card }) => card)]; // these may be in shadow roots
+    const cards = [...document.querySelectorAll(".af-live .af-approval"), ...waiting.map(({ card }) => card)]; // waiting cards may be in shadow roots
     const isSeen = requests.length > 0 && cards.some(isInView);
     if (!requests.length || isSeen || this.notices.isToasted) return this.bar.remove();
     const text = waitingText(hiddenNotebook(requests[0].panel), requests);
@@ -139,7 +139,7 @@ class Attention {
       const box = scrollerOf(node)?.getBoundingClientRect();
       const isBeside = rect.right <= left || rect.left >= right;
       return isBeside ? [0, 0] : [Math.max(rect.top, box?.top ?? 0), Math.min(rect.bottom, box?.bottom ?? innerHeight)];
-    }).filter(([top, bottom]) => top < bottom); // the others are scrolled out of sight
+    }).filter(([top, bottom]) => top < bottom); // without controls that are scrolled out of sight
     const isFree = (/** @type {number} */ bottom) => {
       const end = innerHeight - bottom;
       return spans.every((span) => span[1] <= end - height || span[0] >= end);
@@ -168,7 +168,7 @@ class Attention {
     if (hadFocus) this.before?.focus({ preventScroll: true });
   }
 
-  /** Scroll to the card of the first of some requests, in the tab of its notebook, and focus it. @param {string[]} [ids] by default those of the line */
+  /** Scroll to the card of the first request, in the tab of its notebook, and focus the card. @param {string[]} [ids] by default the requests of the line */
   show(ids) {
     const request = this.requests.find(({ id }) => (ids ? ids.includes(id) : !this.dismissed.has(id)));
     if (!request) return;
@@ -187,7 +187,7 @@ class Attention {
   }
 }
 
-/** Report the open requests of a panel after an update; none of a panel that is closed or must not notify. @param {Panel} panel */
+/** Report the open requests of a panel after an update; a closed panel has none, a panel without `notify` reports none. @param {Panel} panel */
 function reportRequests(panel) {
   if (!panel.model.get("notify") || (panel.reportedSeq === panel.seq && !panel.closed)) return;
   panel.reportedSeq = panel.seq;

@@ -1,6 +1,6 @@
 /**
- * Moving the cards of a board: by dragging, or with Alt and the arrow keys on the focused card. The page sends the list and
- * the card in front of which a card was dropped; the kernel decides about the move.
+ * Moves of the cards of a board: by dragging, or with Alt and the arrow keys on the focused card. The page sends the list
+ * and the card before which a card was dropped; the kernel decides about the move.
  */
 
 const MOVES = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
@@ -11,7 +11,7 @@ const LIST = ".af-board-list";
 const nodeKey = (node) => node.dataset.key ?? "";
 
 /**
- * The card in front of which a card dragged to this height would be dropped; undefined for the end of the list.
+ * The card before which a dragged card would be dropped at this height; undefined for the end of the list.
  * @param {Element} list @param {number} y @param {Element} dragged
  */
 function cardBelow(list, y, dragged) {
@@ -24,7 +24,7 @@ function moveCards(root, perform) {
   /** @type {HTMLElement | null} */
   let dragged = null;
   const clear = () => root.querySelectorAll(".af-board-here").forEach((node) => node.classList.remove("af-board-here"));
-  /** The list, and the card in front of which the dragged one would be dropped; null if it cannot be dropped here. @param {DragEvent} event */
+  /** The list, and the card before which the dragged card would be dropped; null where it cannot be dropped. @param {DragEvent} event */
   const target = (event) => {
     const over = /** @type {Element} */ (event.target);
     const list = over.closest(LIST) ?? over.closest(".af-board-column")?.querySelector(LIST);

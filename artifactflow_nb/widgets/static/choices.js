@@ -1,7 +1,7 @@
 /**
- * A field for a list of texts that are chosen from known ones, with a checkbox for each. Uses field.js.
+ * A field for a list of texts that are chosen from given texts, with a checkbox for each text. Uses field.js.
  *
- * It has the interface of `FormField`. Initial texts that are not among the choices can be kept or removed.
+ * The field has the interface of `FormField`. Initial texts that are not among the choices can be kept or removed.
  */
 
 class ChoicesField {

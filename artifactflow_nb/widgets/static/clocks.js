@@ -1,7 +1,7 @@
 /**
- * Times that change in a view. Elements with `data-since`, milliseconds of the kernel's clock, show the time since then;
- * with `data-usual`, the milliseconds that earlier runs took, the estimated rest; with `data-stall`, for how long the model
- * has sent nothing; with `data-due`, the time until then. `data-at` is a time of day, shown in the reader's zone.
+ * Times that change in a view. Elements with `data-since`, in milliseconds of the kernel's clock, show the elapsed time;
+ * with `data-usual` as well, the milliseconds of earlier runs, the estimated time left; with `data-stall`, the time without
+ * data from the model; with `data-due`, the time until `data-since`. `data-at` is a time, shown in the reader's zone.
  */
 
 /** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
@@ -44,14 +44,14 @@ class Clocks {
   /** @param {HTMLElement} body container of the elements */
   constructor(body) {
     this.body = body;
-    /** The elements with times; null after a change, to search them again, which is slow in a long tree. @type {Element[] | null} */
+    /** The elements with times; null after a change: then they are searched again, which is slow in a long tree. @type {Element[] | null} */
     this.elements = null;
   }
 
   /**
    * Update the displayed times.
    * @param {number} offset kernel's clock minus browser's clock, milliseconds
-   * @param {(change: () => void) => void} keep applies a change that may need another line, and keeps the reader's place
+   * @param {(change: () => void) => void} keep applies a change that may need another line, and keeps the reader's position
    */
   tick(offset, keep) {
     /** @type {{node: Element, text: string}[]} */

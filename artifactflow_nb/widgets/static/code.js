@@ -3,7 +3,7 @@
  * field.js and effects.js.
  */
 
-/** A table with more than these has a button that shows it over the whole page. */
+/** A table with more rows or columns has a button that shows the table over the whole page. */
 const MANY_ROWS = 8;
 const MANY_COLUMNS = 4;
 
@@ -42,9 +42,9 @@ function codeButton(label, name, css = "") {
 }
 
 /**
- * Copy the code or table whose button was pressed, a table as values between tabs, or add the code to the notebook.
+ * Perform the action of a pressed button: copy code, copy a table as values between tabs, or add code to the notebook.
  * @param {Event} event a click @param {(source: string) => Promise<string>} addToNotebook
- * @returns {Promise<string>} message to display; empty for a click on anything else
+ * @returns {Promise<string>} message to display; empty for a click on any other element
  */
 async function pressCodeButton(event, addToNotebook) {
   const button = /** @type {Element} */ (event.target).closest(".af-copy-code:not([data-act])");
@@ -69,7 +69,7 @@ function downloadTable(rows) {
   return "";
 }
 
-/** Show a table over the page until it is closed. @param {HTMLTableElement} table @returns {string} */
+/** Show a table over the page until the reader closes the table. @param {HTMLTableElement} table @returns {string} */
 function showTable(table) {
   const copy = element("div", "af-md");
   copy.append(table.cloneNode(true));

@@ -29,7 +29,7 @@ class Completions {
     control.addEventListener("af-complete", (event) => this.show(/** @type {CustomEvent} */ (event).detail));
   }
 
-  /** The word before the cursor with its `@` or `/`; empty if it has neither. */
+  /** The word before the cursor with its `@` or `/`; empty for any other word. */
   get word() {
     const match = COMPLETED_WORD.exec(this.control.value.slice(0, this.control.selectionStart));
     return match ? `${match[1] ?? match[3]}${match[2] ?? match[4]}` : "";
@@ -41,26 +41,26 @@ class Completions {
     else this.hide();
   }
 
-  /** @param {{word: string, options: Completion[]}} found */
+  /** @param {{word: string, options: Completion[]}} completions */
   show({ word, options }) {
     if (word !== this.word || focusedElement() !== this.control) return; // the person has typed more
     this.options = options;
-    this.list.replaceChildren(...options.map((option, place) => this.makeOption(option, place)));
+    this.list.replaceChildren(...options.map((option, index) => this.makeOption(option, index)));
     this.list.hidden = options.length === 0;
     this.placeList();
     this.select(0);
   }
 
-  /** Show the list over the text above the field, or below the field if that is at the top of the window. */
+  /** Show the list over the text above the field, or below a field that is at the top of the window. */
   placeList() {
     this.list.removeAttribute("data-below");
     const top = Math.max(scrollerOf(this.control)?.getBoundingClientRect().top ?? 0, 0);
     this.list.toggleAttribute("data-below", this.list.getBoundingClientRect().top < top);
   }
 
-  /** @param {Completion} option @param {number} place */
-  makeOption({ label, detail }, place) {
-    const item = dressedElement("li", "af-complete-option", { role: "option", id: `${this.list.id}-${place}` });
+  /** @param {Completion} option @param {number} index */
+  makeOption({ label, detail }, index) {
+    const item = dressedElement("li", "af-complete-option", { role: "option", id: `${this.list.id}-${index}` });
     const name = element("span", "af-complete-label");
     const kind = element("span", "af-quiet");
     name.textContent = label;
@@ -68,15 +68,15 @@ class Completions {
     item.append(name, kind);
     item.addEventListener("pointerdown", (event) => {
       event.preventDefault(); // keeps the focus in the field
-      this.choose(place);
+      this.choose(index);
     });
     return item;
   }
 
-  /** @param {number} place */
-  select(place) {
+  /** @param {number} index wraps around */
+  select(index) {
     const items = [...this.list.children];
-    this.selected = items.length ? (place + items.length) % items.length : 0;
+    this.selected = items.length ? (index + items.length) % items.length : 0;
     items.forEach((item, i) => item.setAttribute("aria-selected", String(i === this.selected)));
     const item = items[this.selected];
     if (item && !this.list.hidden) {
@@ -86,11 +86,11 @@ class Completions {
     }
   }
 
-  /** Replace the word before the cursor; a command is carried out. @param {number} place */
-  choose(place) {
+  /** Replace the word before the cursor by an option, or carry out a command. @param {number} index */
+  choose(index) {
     const { control, word } = this;
     const end = control.selectionStart;
-    const { insert } = this.options[place];
+    const { insert } = this.options[index];
     this.hide();
     if (word[0] === "/") {
       control.value = insert;
@@ -117,7 +117,7 @@ class Completions {
     if (by) this.select(this.selected + by);
     else if (event.key === "Enter" || event.key === "Tab") {
       const { label, insert } = this.options[this.selected];
-      // The options may be those of an earlier word.
+      // The options may belong to an earlier word.
       if (!`${label} ${insert}`.toLowerCase().includes(this.word.slice(1).toLowerCase())) return;
       this.choose(this.selected);
     }

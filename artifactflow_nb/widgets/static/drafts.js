@@ -1,5 +1,5 @@
 /**
- * Drafts: unsent input. They are stored in the session storage of the page by notebook, cell and output, and survive a
+ * Drafts: unsent input. Drafts are stored in the session storage of the page by notebook, cell and output, and survive a
  * reload, a kernel restart and another execution of the cell.
  */
 
@@ -13,12 +13,12 @@ class Drafts {
   /** Storage key of the draft of this view. @returns {string} */
   storageKey() {
     const output = findOutput(this.model, this.host);
-    const parts = output ? [this.model.widget_manager?.context?.path, output.cell, output.index] : [this.host];
-    return ["artifactflow-draft", ...parts].join(":");
+    const address = output ? [this.model.widget_manager?.context?.path, output.cell, output.index] : [this.host];
+    return ["artifactflow-draft", ...address].join(":");
   }
 
   /**
-   * Fill a form with its draft, and store its input from then on. Sending resets the form, which removes the draft.
+   * Fill a form with its draft, and store later input as the draft. Sending resets the form, which removes the draft.
    * @template {HTMLElement} Form @param {Form} form @param {boolean} hasDraft false to do nothing @returns {Form}
    */
   attach(form, hasDraft) {
@@ -32,7 +32,7 @@ class Drafts {
     return form;
   }
 
-  /** Use the storage; null if the page has none or it is full. @template T @param {(storage: Storage) => T} use */
+  /** Use the storage; null if the page has no storage or the storage is full. @template T @param {(storage: Storage) => T} use */
   withStorage(use) {
     try {
       return use(sessionStorage);

@@ -29,7 +29,7 @@ async function copyText(text) {
   }
 }
 
-/** Copy a text; an empty text leaves the clipboard as it is. @param {string} text @returns {Promise<string>} message about the result */
+/** Copy a text; an empty text leaves the clipboard unchanged. @param {string} text @returns {Promise<string>} message about the result */
 async function copyAndReport(text) {
   if (!text) return translate("There is nothing to copy.");
   return (await copyText(text)) ? COPIED : translate("The browser did not allow copying.");
@@ -46,7 +46,7 @@ function download({ filename, media_type, base64 }) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** Show a picture over the page until it is closed. @param {HTMLElement} root @param {Effect} effect */
+/** Show a picture over the page until the reader closes the picture. @param {HTMLElement} root @param {Effect} effect */
 function showPicture(root, { base64, text }) {
   const picture = document.createElement("img");
   picture.alt = text ?? "";
@@ -54,7 +54,7 @@ function showPicture(root, { base64, text }) {
   showDialog(root, picture, text ?? "", "af-picture");
 }
 
-/** Show content over the page until it is closed. @param {HTMLElement} root @param {HTMLElement} content @param {string} name @param {string} css */
+/** Show content over the page until the reader closes the content. @param {HTMLElement} root @param {HTMLElement} content @param {string} name @param {string} css */
 function showDialog(root, content, name, css) {
   const dialog = document.createElement("dialog");
   dialog.className = css;
@@ -71,7 +71,7 @@ function showDialog(root, content, name, css) {
 }
 
 /**
- * Add a cell below the one with the view; copy its text instead if the page has no notebook.
+ * Add a cell below the cell with the view; without a notebook in the page, copy the text of the new cell instead.
  * @param {any} model the widget's model @param {HTMLElement} root @param {Effect} effect @returns {Promise<string>}
  */
 async function addCell(model, root, { source, cell_type }) {

@@ -1,10 +1,10 @@
 /**
- * Buttons in the saved outputs of ended runs, while the kernel knows them: copy the answer or the report, ask again, continue in a chat
- * that takes the place of the output, retry a failed run in its place, and open a table as a frame. Uses tree.js, field.js
- * and effects.js.
+ * Buttons in the saved outputs of ended runs, while the kernel knows the runs: copy the answer or the report, ask again,
+ * replace the output by a chat or, after a failure, by a new run, and open a table as a frame. Uses tree.js, field.js and
+ * effects.js.
  *
  * An ended run has no live view. One widget for the notebook finds the outputs by their class, `af-of-<run id>`; the kernel
- * tells which of the runs it knows. Outputs of other notebooks of the page are left to their kernels.
+ * tells which runs it knows. Outputs of other notebooks of the page are left to the kernels of those notebooks.
  */
 
 const ENDED_RUN = /(?:^| )af-of-(\S+)/;
@@ -33,7 +33,7 @@ const idOfArtifact = (artifact) => artifact.querySelector(":scope > summary code
 /** The artifacts that an output shows. @param {Element} output */
 const artifactsOf = (output) => [...output.querySelectorAll(":scope > .af-tree > .af-written > .af-artifact")];
 
-/** Tables in the order of `run.tables`: those of the answer, then those of the artifacts by id. @param {Element} output */
+/** Tables in the order of `run.tables`: first of the answer, then of the artifacts by id. @param {Element} output */
 function tablesOf(output) {
   const artifacts = artifactsOf(output).sort((a, b) => (idOfArtifact(a) < idOfArtifact(b) ? -1 : 1));
   const texts = [...output.querySelectorAll(":scope > .af-tree > .af-answer"), ...artifacts];
@@ -45,7 +45,7 @@ class EndedRuns {
   constructor(model) {
     this.model = model;
     this.outputs = document.getElementsByClassName("af-ended");
-    /** Statuses of the runs that the kernel knows, by id; "" for others. @type {Map<string, string>} */
+    /** Statuses of the runs that the kernel knows, by id; "" for other runs. @type {Map<string, string>} */
     this.statuses = new Map();
     this.onMessage = (/** @type {any} */ message) => this.receive(message);
     model.on("msg:custom", this.onMessage);
@@ -94,7 +94,7 @@ class EndedRuns {
     return bar;
   }
 
-  /** Add a button to each table, which adds a cell with the code that returns it as a frame. @param {Element} output @param {string} id */
+  /** Add a button to each table; the button adds a cell with the code that returns the table as a frame. @param {Element} output @param {string} id */
   offerFrames(output, id) {
     tablesOf(output).forEach((table, index) => {
       const source = `table = wb.run("${id.slice(0, SHORT_ID_CHARS)}").tables[${index}]\ntable`;
@@ -125,7 +125,7 @@ class EndedRuns {
     }
   }
 
-  /** Put a live view in place of an output: in the notebook, or in a page without one. @param {HTMLElement} root @param {object} data */
+  /** Replace an output by a live view, in the notebook or in a page without a notebook. @param {HTMLElement} root @param {object} data */
   replaceOutput(root, data) {
     const cells = [...(root.closest(".jp-Notebook")?.querySelectorAll(".jp-Cell") ?? [])];
     const index = cells.findIndex((cell) => cell.contains(root));

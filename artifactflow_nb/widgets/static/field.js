@@ -19,7 +19,7 @@ const KIND_HINTS = {
 const KINDS_OF_LINES = ["multiline", "json", "list"];
 const KINDS_OF_TEXT = ["text", "multiline", "list"];
 
-/** @param {string} name @param {string} css @param {object} attributes those that are undefined or false are omitted */
+/** @param {string} name @param {string} css @param {object} attributes undefined and false attributes are omitted */
 function dressedElement(name, css, attributes = {}) {
   const created = element(name, css);
   for (const [key, value] of Object.entries(attributes)) {
@@ -87,10 +87,10 @@ class FormField {
     const labelElement = dressedElement("label", "af-field-label", { for: id });
     labelElement.textContent = label;
     if (data.hideLabel) this.control.setAttribute("aria-label", label);
-    const head = element("div", "af-field-head");
-    if (!data.hideLabel) head.append(labelElement);
-    if (data.nullable && KINDS_OF_TEXT.includes(data.kind)) head.append(this.makeNone(label));
-    this.root.append(...(head.childNodes.length ? [head] : []), ...(help.textContent ? [help] : []), this.control, this.error);
+    const heading = element("div", "af-field-head");
+    if (!data.hideLabel) heading.append(labelElement);
+    if (data.nullable && KINDS_OF_TEXT.includes(data.kind)) heading.append(this.makeNone(label));
+    this.root.append(...(heading.childNodes.length ? [heading] : []), ...(help.textContent ? [help] : []), this.control, this.error);
     if (this.control.tagName === "TEXTAREA") this.control.addEventListener("input", () => this.grow());
     this.initial = this.state;
   }
@@ -108,7 +108,7 @@ class FormField {
     return wrapped;
   }
 
-  /** State of the controls, compared with `initial` to find out whether the field was changed. */
+  /** State of the controls; a changed field differs from `initial`. */
   get state() {
     return JSON.stringify([this.control.value, this.control.checked, this.none?.checked]);
   }
@@ -122,12 +122,12 @@ class FormField {
     if (kind === "checkbox") return this.control.checked;
     if (kind === "choice") return text === "" ? null : choices[Number(text)];
     if (kind === "list") return text.split("\n");
-    // Browsers normalise line ends to line feeds; restore them if all lines of the initial text ended with CRLF.
+    // Browsers normalise line ends to line feeds; CRLF is restored if all lines of the initial text ended with CRLF.
     const isCrlf = typeof value === "string" && value.includes("\r\n") && !/(^|[^\r])\n|\r(?!\n)/.test(value);
     return isCrlf ? text.replace(/\n/g, "\r\n") : text;
   }
 
-  /** Error that the page can find without the kernel; empty if there is none. */
+  /** Error that the page can find without the kernel, or an empty string. */
   get problem() {
     if (this.data.kind !== "json" || this.state === this.initial || !this.control.value.trim()) return "";
     try {
@@ -160,7 +160,7 @@ class FormField {
   reset() {
     const [text, isChecked, isNone] = JSON.parse(this.initial);
     this.control.value = text;
-    this.control.dispatchEvent(new Event("input")); // adapts its height and removes its draft
+    this.control.dispatchEvent(new Event("input")); // adapts the height and removes the draft
     if (isChecked !== undefined) this.control.checked = isChecked;
     if (this.none) this.none.checked = isNone;
   }

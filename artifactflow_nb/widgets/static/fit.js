@@ -1,4 +1,4 @@
-/** The height of a chat: in a tab or on a page of its own it fills the window, in a notebook it fits its content. Uses follow.js. */
+/** The height of a chat: a chat in a tab or on a page of its own fills the window, a chat in a notebook fits its content. Uses follow.js. */
 
 const MIN_FIT_PX = 150;
 const TAB_MARGIN_PX = 5;

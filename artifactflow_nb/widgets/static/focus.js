@@ -1,6 +1,6 @@
 /**
- * The focus after a decision. It stays in the view: outside of it the next key would be a command of the notebook, where
- * `a` inserts a cell and `dd` deletes one.
+ * The focus after a decision. The focus stays in the view: outside of a view the next key would be a command of the
+ * notebook, where `a` inserts a cell and `dd` deletes a cell.
  */
 
 /** Decision keys within this time after a decision were meant for the decided card. */
@@ -11,8 +11,8 @@ const FOCUS_FRAMES = 30;
 let keysGuardedUntil = 0;
 
 /**
- * Focus an element that needs no character keys, such as a heading: they do nothing while it has the focus. Arrows and
- * shortcuts with Ctrl keep their meaning.
+ * Focus an element that needs no character keys, such as a heading. While the element has the focus, character keys do
+ * nothing; arrows and shortcuts with Ctrl keep their meaning.
  * @param {HTMLElement} node
  */
 function parkFocus(node) {
@@ -21,18 +21,18 @@ function parkFocus(node) {
   node.focus({ preventScroll: true });
 }
 
-// On the window, because JupyterLab handles keys in the capture phase of the document.
+// The window listens, because JupyterLab handles keys in the capture phase of the document.
 window.addEventListener("keydown", (event) => {
   const isCharacter = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey;
   const target = targetOf(event);
   if (isCharacter && target instanceof HTMLElement && target.dataset.afParked === "") event.stopPropagation();
 }, { capture: true });
 
-/** The undecided, visible cards of the view of a card, those behind it first. @param {Element} card @returns {HTMLElement[]} */
+/** The other cards in the view of a card, starting with the cards behind it. @param {Element} card @returns {HTMLElement[]} */
 function otherCards(card) {
   const cards = [...(card.closest(".af-run")?.querySelectorAll(".af-approval") ?? [])];
-  const place = cards.indexOf(card);
-  return /** @type {HTMLElement[]} */ ([...cards.slice(place + 1), ...cards.slice(0, Math.max(place, 0))]);
+  const index = cards.indexOf(card);
+  return /** @type {HTMLElement[]} */ ([...cards.slice(index + 1), ...cards.slice(0, Math.max(index, 0))]);
 }
 
 /** @param {HTMLElement} card */
@@ -40,7 +40,7 @@ function isOpenCard(card) {
   return card.isConnected && card.checkVisibility() && !card.querySelector(":scope > [data-decided]");
 }
 
-/** Focus the first open card of these; false if there is none. @param {HTMLElement[]} cards */
+/** Focus the first open card; false if no card is open. @param {HTMLElement[]} cards */
 function focusOpenCard(cards) {
   const card = cards.find(isOpenCard);
   card?.focus({ preventScroll: true });
@@ -49,13 +49,13 @@ function focusOpenCard(cards) {
   return card !== undefined;
 }
 
-/** After a decision on a card that has the focus: focus the next card, or the card itself until it is removed. @param {HTMLElement} card */
+/** After a decision on a card with the focus, focus the next open card, or else the decided card until it is removed. @param {HTMLElement} card */
 function moveFocusOn(card) {
   if (!focusOpenCard(otherCards(card))) parkFocus(card);
 }
 
 /**
- * The card, or the bar below several cards, that has the focus, with the other cards and its ancestors; null if there is none.
+ * The card, or the bar below several cards, with the focus, its ancestors and the other cards; null without such a focus.
  * @param {Element} container of the view
  */
 function cardWithFocus(container) {
@@ -68,7 +68,7 @@ function cardWithFocus(container) {
 }
 
 /**
- * Focus another card if the one with the focus is gone; without any, the last step of its run, or a heading.
+ * Focus another card if the card with the focus is gone; without another card, the last step of the run, or a heading.
  * @param {ReturnType<typeof cardWithFocus>} before @param {HTMLElement} container
  */
 function focusAfterCard(before, container) {

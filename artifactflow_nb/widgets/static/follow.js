@@ -1,11 +1,11 @@
 /**
- * Boxes with the class `af-follow` follow their end: while text streams, a reader who is at the end stays there. One who
- * scrolled away keeps the place, and a button jumps to the newest content. In a tab a box scrolls itself. In a notebook, and
- * on a phone, it has the height of its content: the notebook or the page scrolls, and the form below it sticks to the edge.
- * A view without such a box keeps the place of its reader, too. Uses reading.js.
+ * Boxes with the class `af-follow` follow their end: while text streams, a reader at the end stays at the end. A reader who
+ * scrolled away keeps the position, and a button jumps to the newest content. In a tab a box scrolls itself. In a notebook,
+ * and on a phone, a box has the height of its content: the notebook or the page scrolls, and the form below the box sticks
+ * to the edge. A view without such a box keeps the position of its reader, too. Uses reading.js.
  */
 
-/** A box nearer to its end than this counts as scrolled to the end. */
+/** A box at most this far from its end counts as scrolled to the end. */
 const AT_END_PX = 24;
 
 /** The element that scrolls the content of a box: the box, its notebook, or the page. @param {Element} box @returns {Element} */
@@ -38,7 +38,7 @@ class BoxFollower {
   constructor(container) {
     this.container = container;
     this.boxes = container.getElementsByClassName("af-follow");
-    /** The scroll position of each box that was left at its end; it stays there if its size changes. @type {WeakMap<Element, number>} */
+    /** The scroll position of each box that was scrolled to its end, and follows the end if its size changes. @type {WeakMap<Element, number>} */
     this.ends = new WeakMap();
     this.sizes = new ResizeObserver((entries) => {
       for (const { target } of entries) if (this.isAtEnd(target)) this.goToEnd(target);
@@ -54,14 +54,14 @@ class BoxFollower {
     document.addEventListener("scroll", settle, { capture: true, passive: true });
   }
 
-  /** Apply a change of the content; boxes that were at their end stay there. @param {() => void} change */
+  /** Apply a change of the content; boxes that were at their end stay at the end. @param {() => void} change */
   keepWhile(change) {
     const before = new Map([...this.boxes].map((box) => [box, distanceToEnd(box)]));
     const scrolledAway = [...before.keys()].filter((box) => !this.isAtEnd(box));
     const isRead = before.size === 0 && viewsInWindow.has(/** @type {Element} */ (this.container.parentElement));
-    const places = (isRead ? [this.container] : scrolledAway).map((box) => new ReadingPlace(box, scrollerOfBox(box)));
+    const positions = (isRead ? [this.container] : scrolledAway).map((box) => new ReadingPlace(box, scrollerOfBox(box)));
     change();
-    for (const place of places) this.scrollBy(place.container, place.shift);
+    for (const position of positions) this.scrollBy(position.container, position.shift);
     for (const box of this.boxes) {
       // A new box begins at its end, except in a notebook, where the reader may be at another cell.
       const isAway = before.has(box) ? scrolledAway.includes(box) : !box.closest("[data-fills]");
@@ -84,8 +84,8 @@ class BoxFollower {
   }
 
   /**
-   * Scroll and dispatch the event at once. The browser dispatches it in the next frame, and `Mount` would not record the
-   * position if the output is rendered again before that.
+   * Scroll, and dispatch the scroll event at once: the browser dispatches the event in the next frame, and `Mount` would
+   * miss the position if the output is rendered again before.
    * @param {Element} box @param {number} by pixels
    */
   scrollBy(box, by) {
@@ -107,7 +107,7 @@ class BoxFollower {
     formBelow(box).prepend(row);
   }
 
-  /** Remove the button of a box that is at its end; if it had the focus, focus the question form. @param {Element} box */
+  /** Remove the button of a box that is at its end; if the button had the focus, focus the question form. @param {Element} box */
   settle(box) {
     const row = this.button(box);
     if (!row || distanceToEnd(box) >= AT_END_PX) return;

@@ -2,9 +2,9 @@
  * Forms that the kernel describes: an approval's parameters, the chat's question, a search, a rename, an editor. Uses
  * field.js, items.js and composer.js.
  *
- * A form performs its action with the contents of its fields as `values`, by name. It is disabled until the result
+ * A form performs its action with the contents of its fields as `values`, by name. The form is disabled until the result
  * arrives; errors are displayed at their fields. Shift+Enter, Ctrl+Enter and Cmd+Enter send, and so does Enter in a form
- * that is a single line. With `enter`, Enter sends from every field, and Shift+Enter begins a new line. Escape cancels.
+ * with a single line. With `enter`, Enter sends from every field, and Shift+Enter begins a new line. Escape cancels.
  *
  * @typedef {{fields: FieldData[], submit: string, act: string, args?: object, label?: string, cancel?: string,
  *   cancelAct?: string, draft?: boolean, enter?: boolean, instant?: boolean, completes?: boolean, attach?: number}} FormSpec
@@ -102,7 +102,7 @@ class KernelForm {
   }
 
   /**
-   * Display errors at their fields and the others below; without errors, remove the earlier ones.
+   * Display errors at their fields, and other errors below; without errors, remove earlier errors.
    * @param {FieldErrors} errors @param {string} message displayed if no error belongs to a field
    */
   showErrors(errors, message = "") {

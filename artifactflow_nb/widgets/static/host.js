@@ -1,14 +1,14 @@
 /**
- * The elements in which views are mounted, and the one observer that tells panels of new ones: their styles, their theme,
- * and the shadow root that they may be in. marimo, for
- * example, displays each widget in a shadow root, where neither the styles of the page nor `document.activeElement` reach.
+ * The host elements in which views are mounted, with styles, theme and shadow root, and the observer that tells panels of
+ * new host elements. marimo, for example, displays each widget in a shadow root, where neither the styles of the page nor
+ * `document.activeElement` reach.
  */
 
 const STYLE_ID = "af-style";
 
 /** Add the styles to a page or a shadow root. @param {Document | ShadowRoot} root */
 function dressPage(root) {
-  if (!UI_STYLE) return; // the page of a server has them
+  if (!UI_STYLE) return; // the page of a server has the styles
   let style = root.getElementById(STYLE_ID);
   if (style?.textContent === UI_STYLE) return;
   style ??= (root instanceof Document ? root.head : root).appendChild(document.createElement("style"));
@@ -16,8 +16,8 @@ function dressPage(root) {
   style.textContent = UI_STYLE;
 }
 
-/** Colour as red, green and blue, 0 to 255; a computed one may be in any colour space. @param {string} color */
-function channels(color) {
+/** Convert a computed colour, in any colour space, to red, green and blue, 0 to 255. @param {string} color */
+function rgbOf(color) {
   const pixel = new OffscreenCanvas(1, 1).getContext("2d");
   pixel.fillStyle = color;
   pixel.fillRect(0, 0, 1, 1);
@@ -39,32 +39,32 @@ function dressHost(host) {
   outsideHosts.add(host);
 }
 
-/** @type {Set<HTMLElement>} the hosts whose theme no attribute of Jupyter tells */
+/** @type {Set<HTMLElement>} the hosts outside of Jupyter, where no attribute tells the theme */
 const outsideHosts = new Set();
 
 /** @param {HTMLElement} host */
 function takeTheme(host) {
-  const [red, green, blue] = channels(getComputedStyle(host).color);
+  const [red, green, blue] = rgbOf(getComputedStyle(host).color);
   host.dataset.jpThemeLight = String(0.3 * red + 0.6 * green + 0.1 * blue < 128);
 }
 
-/** Follow the theme of a page outside of Jupyter: it may change while views are shown, and after the first was mounted. */
+/** Follow the theme of a page outside of Jupyter, which may change while views are shown. */
 function watchTheme() {
-  const follow = () => {
+  const updateThemes = () => {
     for (const host of outsideHosts) host.isConnected ? takeTheme(host) : outsideHosts.delete(host);
   };
-  const observer = new MutationObserver(follow);
+  const observer = new MutationObserver(updateThemes);
   for (const node of [document.documentElement, document.body]) {
     observer.observe(node, { attributeFilter: ["class", "style", "data-theme"] });
-    node.addEventListener("transitionend", follow);
+    node.addEventListener("transitionend", updateThemes);
   }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", follow);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", updateThemes);
 }
 
-/** The views of the page, also those of other notebooks and in shadow roots. @type {Set<HTMLElement>} */
+/** The views of the page, also views of other notebooks and in shadow roots. @type {Set<HTMLElement>} */
 const landmarks = (globalThis.artifactflowLandmarks ??= new Set());
 
-/** Name a view so that a screen reader tells it from others of the page: "Chat", "Chat 2". @param {HTMLElement} root @param {string} label */
+/** Give a view a name that no other view of the page has, for screen readers: "Chat", "Chat 2". @param {HTMLElement} root @param {string} label */
 function nameLandmark(root, label) {
   for (const each of landmarks) if (!each.isConnected) landmarks.delete(each);
   landmarks.delete(root);
@@ -82,7 +82,7 @@ function focusedElement() {
   return focused;
 }
 
-/** The element that contains another one, also beyond a shadow root. @param {Element} node @returns {Element | null} */
+/** The element that contains a node, also beyond a shadow root. @param {Element} node @returns {Element | null} */
 function containerOf(node) {
   const root = node.getRootNode();
   return node.parentElement ?? (root instanceof ShadowRoot ? root.host : null);
@@ -101,7 +101,7 @@ const panels = new Map();
 /** @type {HTMLCollectionOf<HTMLElement>} */
 const outputHosts = /** @type {any} */ (document.getElementsByClassName("af-host"));
 
-/** True for an element with a live view, which may be that of a console of the same kernel. @param {Panel} panel @param {HTMLElement} host */
+/** True if an element has a live view, which may belong to a console of the same kernel. @param {Panel} panel @param {HTMLElement} host */
 function isMountedIn(panel, host) {
   return host.querySelector(":scope > .af-live") !== null || panel.mounts.some((mount) => mount.host === host && !mount.isShown);
 }

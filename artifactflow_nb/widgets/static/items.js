@@ -1,12 +1,12 @@
 /**
  * A field for a list of objects with fields of their own, which can be edited, moved, added and removed. Uses field.js.
  *
- * It sends the items in their order: the initial index of an unchanged item, `{of: index or null, values}` for the others.
+ * The field sends the items in their order: the index of an unchanged item, `{of: index or null, values}` of other items.
  * Alt with an arrow key moves the focused item.
  */
 
 /**
- * True if Alt with an arrow key has a function in this control: it opens a select and, on Apple systems, moves the cursor.
+ * True if Alt with an arrow key opens this control (a select) or, on Apple systems, moves the cursor in this control.
  * @param {EventTarget | null} target
  */
 function usesAltArrow(target) {
@@ -57,16 +57,16 @@ class Item {
     this.list.move(this, by);
   }
 
-  /** Update the number in texts and names. @param {number} place index @param {number} n number of items */
-  renumber(place, n) {
-    const item = translate("{list} {number}", { list: this.list.label, number: place + 1 });
-    this.number.textContent = `${place + 1}.`;
+  /** Update the number in texts and names. @param {number} index @param {number} n number of items */
+  renumber(index, n) {
+    const item = translate("{list} {number}", { list: this.list.label, number: index + 1 });
+    this.number.textContent = `${index + 1}.`;
     this.group.setAttribute("aria-label", item);
     this.up.setAttribute("aria-label", translate("Move up: {item}", { item }));
     this.down.setAttribute("aria-label", translate("Move down: {item}", { item }));
     this.removeButton.setAttribute("aria-label", translate("Remove: {item}", { item }));
-    this.up.setAttribute("aria-disabled", String(place === 0)); // not `disabled`: a disabled button loses the focus
-    this.down.setAttribute("aria-disabled", String(place === n - 1));
+    this.up.setAttribute("aria-disabled", String(index === 0)); // not `disabled`: a disabled button loses the focus
+    this.down.setAttribute("aria-disabled", String(index === n - 1));
   }
 
   get value() {
@@ -107,13 +107,13 @@ class ItemsField {
   }
 
   reset() {
-    this.items = (this.data.items ?? []).map((fields, place) => new Item(this, place, fields));
+    this.items = (this.data.items ?? []).map((fields, index) => new Item(this, index, fields));
     this.box.replaceChildren(...this.items.map((item) => item.root));
     this.renumber();
   }
 
   renumber() {
-    this.items.forEach((item, place) => item.renumber(place, this.items.length));
+    this.items.forEach((item, index) => item.renumber(index, this.items.length));
   }
 
   add() {
@@ -141,11 +141,11 @@ class ItemsField {
 
   /** @param {Item} item */
   remove(item) {
-    const place = this.items.indexOf(item);
-    this.items.splice(place, 1);
+    const index = this.items.indexOf(item);
+    this.items.splice(index, 1);
     item.root.remove();
     this.renumber();
-    const near = this.items[place] ?? this.items[place - 1];
+    const near = this.items[index] ?? this.items[index - 1];
     (near?.removeButton ?? this.control).focus();
     this.status.textContent = translate("Removed. {left} left.", { left: this.items.length });
   }
@@ -153,15 +153,15 @@ class ItemsField {
   /** Value to send. */
   get value() {
     const sent = this.items.map((item) => item.value);
-    const isUntouched = sent.length === (this.data.items ?? []).length && sent.every((value, place) => value === place);
+    const isUntouched = sent.length === (this.data.items ?? []).length && sent.every((value, index) => value === index);
     return isUntouched ? this.data.value : sent;
   }
 
   /** Errors that the page can find without the kernel. @returns {FieldErrors} */
   get problems() {
     const { name } = this.data;
-    const errors = this.items.flatMap((item, place) =>
-      item.fields.flatMap((field) => Object.entries(field.problems).map(([column, text]) => [`${name}.${place}.${column}`, text])),
+    const errors = this.items.flatMap((item, index) =>
+      item.fields.flatMap((field) => Object.entries(field.problems).map(([column, text]) => [`${name}.${index}.${column}`, text])),
     );
     return Object.fromEntries(errors);
   }
@@ -174,8 +174,8 @@ class ItemsField {
   /** @param {FieldErrors} errors @returns {HTMLElement | undefined} the first invalid control */
   showErrors(errors) {
     const remaining = new Map(Object.entries(errors).filter(([name, text]) => text && this.covers(name)));
-    const invalid = this.items.map((item, place) => {
-      const keys = item.fields.map((field) => [field.data.name, `${this.data.name}.${place}.${field.data.name}`]);
+    const invalid = this.items.map((item, index) => {
+      const keys = item.fields.map((field) => [field.data.name, `${this.data.name}.${index}.${field.data.name}`]);
       const own = Object.fromEntries(keys.map(([column, key]) => [column, remaining.get(key) ?? ""]));
       keys.forEach(([, key]) => remaining.delete(key));
       return item.showErrors(own);

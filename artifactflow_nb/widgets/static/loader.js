@@ -1,7 +1,7 @@
 /**
- * The script of every widget: it loads the module of widget.js, which the widgets of a page share, and passes the calls of
- * anywidget on. The kernel sends that module when one of the widgets requests it, and unrequested before a busy kernel has
- * heard of a page. Above this script the kernel inserts `KEY`, the hash of the module. It is short: each widget has it.
+ * The script of every widget loads the module of widget.js, which the widgets of a page share, and passes the calls of
+ * anywidget on. The kernel sends the module when a widget requests the module, and a busy kernel sends the module without a
+ * request. Above this script the kernel inserts `KEY`, the hash of the module. The script is short, as each widget has a copy.
  */
 /** @param {any} model @param {AbortSignal} signal @returns {Promise<any>} */
 const load = (model, signal) => {

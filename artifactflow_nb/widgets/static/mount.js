@@ -19,7 +19,7 @@ class Mount {
     this.announcer = dressedElement("div", "af-announcer", { role: "status", "aria-live": "polite" });
     this.notice = dressedElement("div", "af-message", { role: "alert" });
     this.root.append(this.body, this.notice, this.announcer);
-    // Remove the error of an earlier action before another one.
+    // Remove the error of an earlier action before another action.
     const clearAndPerform = (/** @type {string} */ act, /** @type {object} */ args) => (act === "complete" || this.showNotice(""), this.perform(act, args));
     this.tree = new KeyedTree(this.body, {
       form: (data, key) => panel.drafts.attach(makeForm({ ...data, key }, clearAndPerform), Boolean(data.draft)),
@@ -27,7 +27,7 @@ class Mount {
         data.choices ? makeQuestionControls({ ...data, key }, this.perform, root) : makeApprovalControls({ ...data, key }, this.perform, root),
       approvals: (_data, _key, root) => makeApprovalGroup(root),
     });
-    this.place = new Place(this.body);
+    this.answerPosition = new AnswerPosition(this.body);
     this.follower = new BoxFollower(this.body);
     this.clocks = new Clocks(this.body);
     /** @type {HTMLElement | null} */
@@ -41,7 +41,7 @@ class Mount {
     this.listen();
   }
 
-  /** True if its output is no longer in the page. */
+  /** True if the output of the view is no longer in the page. */
   get isDetached() {
     return !(this.isShown ? this.root : this.host).isConnected;
   }
@@ -82,7 +82,7 @@ class Mount {
       });
     });
     const remember = (/** @type {any} */ { target }) => this.root.isConnected && this.scrolled.set(target, target.scrollTop);
-    // Rendering the output again would interrupt the composition of a word, for example a Chinese one.
+    // Rendering the output again would interrupt the composition of a word, such as a Chinese word.
     this.root.addEventListener("compositionstart", () => this.deferSaving(true));
     this.root.addEventListener("compositionend", () => this.deferSaving(false));
     this.root.addEventListener("scroll", remember, { capture: true, passive: true });
@@ -105,7 +105,7 @@ class Mount {
 
   /**
    * Dispatch a click if the notebook scrolled or rendered the output again between pointerdown and pointerup, for example
-   * because the cell became the active one: then the browser dispatches none, although the pointer did not move.
+   * because the cell became the active cell: then the browser dispatches no click, although the pointer did not move.
    * @param {PointerEvent} down @param {PointerEvent} up
    */
   release(down, up) {
@@ -134,7 +134,7 @@ class Mount {
   async performAndReport(act, args) {
     this.showNotice("");
     const result = await this.perform(act, args);
-    if (result.message) this.showNotice(result.message, result.failed); // else keep the message of an effect
+    if (result.message) this.showNotice(result.message, result.failed); // without a message, the message of an effect stays
   }
 
   /** Display a message below the view. @param {string} message @param {boolean} failed */
@@ -165,13 +165,13 @@ class Mount {
       else this.tree.apply(update.tree ?? {});
       this.tick();
     };
-    const keep = () => this.place.keepWhile(Boolean(update.ended), () => this.follower.keepWhile(() => keepWriting(this.body, change)));
-    // Only for a new card: the position of a view costs a layout of the page, and a page may show many runs.
+    const keep = () => this.answerPosition.keepWhile(Boolean(update.ended), () => this.follower.keepWhile(() => keepWriting(this.body, change)));
+    // Only a new card is revealed: the position of a view costs a layout of the page, and a page may show many runs.
     if (update.tree?.shape?.some(([, , , kind]) => kind === "approval")) revealCard(this.root, keep);
     else keep();
     refocus(focused, this.root, this.body);
     if (update.announce !== undefined && update.announce !== this.announcer.textContent) {
-      if (this.notice.classList.contains("af-error")) this.showNotice(""); // it was about the state before
+      if (this.notice.classList.contains("af-error")) this.showNotice(""); // the error was about the former state
       this.announcer.textContent = update.announce;
     }
   }
@@ -179,7 +179,7 @@ class Mount {
   /** After the saved output replaced the view: keep the position of the answer, and the focus in the output. */
   handOver() {
     const { focused } = this;
-    this.place.handOver((saved) => {
+    this.answerPosition.handOver((saved) => {
       if (focused && focusedElement() === document.body) parkFocus(saved.querySelector(".af-question") ?? saved);
     });
   }

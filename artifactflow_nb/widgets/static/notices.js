@@ -1,15 +1,15 @@
 /**
- * Notices about requests that wait while no card of theirs is visible, for the notifications of JupyterLab and Notebook 7.
- * Their extension (widgets/labextension) shows them; where it is not installed, nothing happens. Used by attention.js.
+ * Notices about requests that wait while their cards are not visible, for the notifications of JupyterLab and Notebook 7.
+ * The extension in widgets/labextension shows the notices; without the extension nothing happens. Used by attention.js.
  *
- * A notice is about the requests of one panel. It ends when a card of the panel is visible, when the person presses its
- * button, or when all its requests are decided. Requests whose card was visible get no notice again: the title of the page
- * and the line in its corner remain.
+ * A notice is about the requests of one panel. A notice ends when a card of the panel is visible, when the person presses
+ * the notice's button, or when all its requests are decided. A request whose card was visible gets no further notice: the
+ * title of the page and the line in its corner remain.
  *
- * @typedef {{key: string, message: string, ids: string[]}} Notice `ids`: of the requests; `key` is the first of them
+ * @typedef {{key: string, message: string, ids: string[]}} Notice `ids`: ids of the requests; `key`: the first id
  */
 
-/** Longer than JupyterLab takes to show its first toast, whose code it loads only then. */
+/** Longer than JupyterLab takes to load the code of its first toast and to show the toast. */
 const TOAST_DELAY_MS = 1000;
 /** JupyterLab cuts longer messages. */
 const MAX_NOTICE_CHARS = 140;
@@ -22,7 +22,7 @@ function isInView(card) {
 }
 
 class Notices {
-  /** @param {(ids: string[]) => void} show shows one of the requests @param {() => void} dismiss called when the person closes a toast */
+  /** @param {(ids: string[]) => void} show shows the first of the requests @param {() => void} dismiss called when the person closes a toast */
   constructor(show, dismiss) {
     /** Ids of the requests that need no notice any more. @type {Set<string>} */
     this.seen = new Set();
@@ -46,13 +46,13 @@ class Notices {
     return [...document.querySelectorAll(TOASTS)].find(({ textContent }) => starts.some((start) => textContent?.startsWith(start)));
   }
 
-  /** True while a toast takes the place of the line in the corner, or may soon appear. */
+  /** True while a toast replaces the line in the corner, or may soon appear. */
   get isToasted() {
     return performance.now() - this.changedAt < TOAST_DELAY_MS || this.toast !== undefined;
   }
 
   /**
-   * Send the notices that should exist to the extension; it ignores those that it shows already.
+   * Send all current notices to the extension, which ignores notices that it shows already.
    * @param {WaitingRequest[][]} byPanel the requests of each panel @param {WaitingRequest[]} requests each once, as in `Attention.requests`
    */
   update(byPanel, requests) {

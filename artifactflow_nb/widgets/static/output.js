@@ -1,14 +1,14 @@
 /**
- * Access to the saved output of a view in the notebook's model. The page writes it there if the update by the kernel had
- * no effect because the page was reloaded after the cell ran.
+ * Access to the saved output of a view in the notebook's model. The page writes the output to the model if the update by
+ * the kernel had no effect because the page was reloaded after the cell ran.
  */
 
 const OUTPUT_START = /^<!-- .* -->\n<div class="af-host (\S+) af-output-(\d+)">/;
 
 /**
- * Find the output of a view in the notebook, even if its cell is not in the page; null if there is none.
+ * Find the output of a view in the notebook, even if its cell is not in the page; null without an output.
  * @param {any} model the widget's model @param {string} host class of the view's host element
- * @returns {{cell: string, outputs: any, index: number, n: number} | null} `cell` is its id, `n` the number of the saved output
+ * @returns {{cell: string, outputs: any, index: number, n: number} | null} `cell` is the id of the cell, `n` the number of the saved output
  */
 function findOutput(model, host) {
   const cells = model.widget_manager?.context?.model?.cells ?? [];
@@ -23,7 +23,7 @@ function findOutput(model, host) {
 
 /**
  * @param {any} model @param {string} host
- * @param {{[type: string]: string}} data by media type @returns {boolean} false if there is no output
+ * @param {{[type: string]: string}} data by media type @returns {boolean} false without an output
  */
 function writeOutput(model, host, data) {
   const output = findOutput(model, host);
@@ -32,8 +32,8 @@ function writeOutput(model, host, data) {
 }
 
 /**
- * True for an element in the notebook of a widget: a page of JupyterLab may show several notebooks, each with a kernel. The
- * tab of a notebook names its path in a line of its title; a page without tabs has one notebook.
+ * True if an element is in the notebook of a widget: a page of JupyterLab may show several notebooks, each with a kernel.
+ * The title of a notebook's tab has a line with the notebook's path; a page without tabs has one notebook.
  * @param {any} model the widget's model @param {Element} node
  */
 function isInNotebook(model, node) {

@@ -9,13 +9,13 @@
  *   css?: string, ended?: boolean, saved?: number}} Update `saved`: the number of the saved output
  */
 
-/** `hello` is repeated until a snapshot arrives, at growing intervals: a busy kernel receives all of them at once. */
+/** `hello` is repeated until a snapshot arrives, at growing intervals: a busy kernel receives all hellos at once. */
 const MIN_HELLO_INTERVAL_MS = 400;
 const MAX_HELLO_INTERVAL_MS = 10_000;
 const TICK_MS = 200;
 const OUTPUT_CHECK_DELAY_MS = 800;
 const OUTPUT_CHECK_INTERVAL_MS = 5000;
-/** A view without an output is closed after this time; a cell that is cut and pasted is absent for less. */
+/** A view without an output is closed after this time; a cell that is cut and pasted is absent for less time. */
 const GONE_AFTER_MS = 20_000;
 const DEAD_STATUSES = ["restarting", "autorestarting", "terminating", "dead"];
 
@@ -51,12 +51,12 @@ class Panel {
     this.mountAll();
   }
 
-  /** Its outputs in the page. @returns {HTMLElement[]} */
+  /** The outputs of the panel in the page. @returns {HTMLElement[]} */
   get outputs() {
     return [...outputHosts].filter((host) => host.classList.contains(this.host));
   }
 
-  /** Mount the view in an element until the result is called. @param {HTMLElement} container @returns {() => void} */
+  /** Mount the view in an element until the returned function is called. @param {HTMLElement} container @returns {() => void} */
   render(container) {
     const host = element("div", "af-host");
     container.append(host);
@@ -70,7 +70,7 @@ class Panel {
     };
   }
 
-  /** Mount the view in every output of it; move a mounted view if the notebook rendered its output again. */
+  /** Mount the view in every output; move a mounted view if the notebook rendered its output again. */
   mountAll() {
     const detached = this.mounts.filter((mount) => mount.isDetached);
     for (const host of [...this.outputs, ...this.rendered]) {
@@ -89,7 +89,7 @@ class Panel {
     this.hello();
   }
 
-  /** Request a snapshot; repeated by `tick` until it arrives. */
+  /** Request a snapshot; `tick` repeats the request until the snapshot arrives. */
   hello() {
     this.needsSnapshot = true;
     if (performance.now() - this.lastHello < this.helloInterval) return;
@@ -145,7 +145,7 @@ class Panel {
     clearInterval(this.tickTimer);
   }
 
-  /** Request the saved output if that in the page or notebook is older. @param {number} n @param {boolean} last */
+  /** Request the saved output if the output in the page or notebook is older. @param {number} n @param {boolean} last */
   checkOutput(n, last) {
     if (this.closed) return;
     this.ended = last;
@@ -154,7 +154,7 @@ class Panel {
     else this.closeIfGone();
   }
 
-  /** Close the view after its end, once the last saved output, which has no host element, is in place. */
+  /** Close an ended view once the last saved output, which has no host element, is in the page. */
   closeIfGone() {
     if (this.ended && !this.hasOutput) this.model.send({ type: "gone" });
   }

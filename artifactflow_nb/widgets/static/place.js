@@ -1,6 +1,6 @@
 /**
- * Keeps the answer at its position in the window when a run ends: then the steps above it are folded, and a moment later
- * the saved output replaces the live view.
+ * Keeps the answer at its position in the window when a run ends: then the steps above the answer are folded, and a moment
+ * later the saved output replaces the live view.
  */
 
 const HAND_OVER_MS = 2000;
@@ -18,13 +18,13 @@ function scrollerOf(from) {
   return null;
 }
 
-class Place {
+class AnswerPosition {
   /** @param {HTMLElement} body container of the answer */
   constructor(body) {
     this.body = body;
     this.ended = false;
     /** @type {number | undefined} */
-    this.last = undefined;
+    this.lastTop = undefined;
     /** @type {Element | null} */
     this.scroller = null;
     /** @type {Element | null} */
@@ -53,12 +53,12 @@ class Place {
     this.watch(performance.now() + WATCH_MS);
   }
 
-  /** True if this position is within or above the visible part. @param {number} top */
+  /** True if a position is within or above the visible part. @param {number} top */
   isNear(top) {
     return this.scroller !== null && top < this.scroller.getBoundingClientRect().bottom;
   }
 
-  /** Scroll back to an element that moved out of view because the steps above it were folded. @param {DOMRect} rect */
+  /** Scroll back to an answer that moved out of view because the steps above were folded. @param {DOMRect} rect */
   scrollIntoView(rect) {
     const top = this.scroller?.getBoundingClientRect().top ?? 0;
     if (rect.bottom < top + MARGIN_PX) this.scrollBy(rect.top - top - MARGIN_PX);
@@ -70,32 +70,32 @@ class Place {
   }
 
   /**
-   * After the end, record the position of the answer in each frame: it cannot be measured after the view was removed.
+   * After the end, record the position of the answer in each frame, since a removed view has no position.
    * @param {number} until time to stop, if the view is not removed
    */
   watch(until) {
     const answer = this.answer();
     if (!this.ended || !answer?.isConnected || performance.now() > until) return;
-    this.last = answer.getBoundingClientRect().top;
+    this.lastTop = answer.getBoundingClientRect().top;
     requestAnimationFrame(() => this.watch(until));
   }
 
   /**
-   * After the view was removed, scroll the saved answer to the position of the live one.
+   * After the view was removed, scroll the saved answer to the position of the live answer.
    * @param {(saved: HTMLElement) => void} onSaved called once the saved output is in the page
    */
   handOver(onSaved) {
-    const { area, last } = this;
+    const { area, lastTop } = this;
     this.ended = false;
     if (!area) return;
-    const isNear = last !== undefined && this.isNear(last);
+    const isNear = lastTop !== undefined && this.isNear(lastTop);
     const until = performance.now() + HAND_OVER_MS;
     let frames = SETTLE_FRAMES;
     const settle = () => {
       const saved = /** @type {HTMLElement | null} */ (area.querySelector(".af-saved"));
       const answer = saved?.querySelector(".af-answer");
       if (saved && frames === SETTLE_FRAMES) onSaved(saved);
-      if (answer && isNear) this.scrollBy(answer.getBoundingClientRect().top - last);
+      if (answer && isNear) this.scrollBy(answer.getBoundingClientRect().top - lastTop);
       if (saved) frames -= 1;
       if (frames > 0 && performance.now() < until) requestAnimationFrame(settle);
     };
@@ -104,8 +104,8 @@ class Place {
 }
 
 /**
- * Apply a change. If it replaces the streamed text by an approval card, show the card's preview in full, so that the reader
- * can stay at the same line.
+ * Apply a change. If an approval card replaces the streamed text, show the card's preview in full, so that the reader can
+ * stay at the same line.
  * @param {HTMLElement} body @param {() => void} change
  */
 function keepWriting(body, change) {
@@ -116,17 +116,18 @@ function keepWriting(body, change) {
 }
 
 /**
- * Apply a change. If it adds an approval card to a view that the reader sees, scroll until its buttons are in view: form.css
- * keeps them below the beginning of the card. Neither the top of the card nor a field with the focus moves out of view.
+ * Apply a change. If the change adds an approval card to a visible view, scroll until the card's buttons are in view:
+ * form.css keeps the buttons below the beginning of the card. Neither the top of the card nor a field with the focus moves
+ * out of view.
  * @param {HTMLElement} root @param {() => void} change
  */
 function revealCard(root, change) {
-  const known = new Set(root.querySelectorAll(".af-approval"));
+  const cardsBefore = new Set(root.querySelectorAll(".af-approval"));
   const wasInView = isInView(root);
   change();
-  const card = [...root.querySelectorAll(".af-approval")].find((each) => !known.has(each));
+  const card = [...root.querySelectorAll(".af-approval")].find((each) => !cardsBefore.has(each));
   if (!card || !wasInView) return;
-  requestAnimationFrame(() => { // after several cards have got their bar
+  requestAnimationFrame(() => { // several cards have their bar then
     if (!card.isConnected) return;
     APPROVAL_CONTROLS.get(card)?.preview.update();
     const foot = card.closest("[data-several]")?.querySelector(":scope > .af-approval-bar") ?? card.lastElementChild;

@@ -1,19 +1,19 @@
 /**
- * A guard of decisions against clicks that were meant for what was under the pointer before: the next card may appear in
- * the place of a decided one, and a second click would decide it unseen.
+ * A guard of decisions against clicks that were meant for the control that was under the pointer before: the next card may
+ * appear in the place of a decided card, and a second click would decide the next card unseen.
  */
 
 /** Time for which a control that appeared under the resting pointer does nothing. */
 const POINTER_GUARD_MS = 700;
 const POINTER_CHECK_MS = 200;
-/** Movement of a control, and of the pointer, that does not count. A finger hits the same place less exactly. */
+/** Movement of a control, and of the pointer, that does not count. A finger hits the same position less exactly. */
 const POINTER_REST_PX = 5;
 const FINGER_REST_PX = 24;
-/** A control that the person has scrolled under the pointer was meant to come there. */
+/** Time after a scroll in which a control came under the pointer by intention. */
 const OWN_SCROLL_MS = 400;
 const GUARDED = ".af-approval :is(button, [data-act]), .af-approval-bar button, .af-board [data-act]";
 
-/** Where the pointer rests, and when it came there from elsewhere. */
+/** The position of the resting pointer, and the time of its arrival. */
 const pointer = { x: -1e6, y: -1e6, arrivedAt: 0, scrolledAt: -1e6 };
 const followPointer = (/** @type {PointerEvent} */ { clientX: x, clientY: y, pointerType }) => {
   const slack = pointerType === "touch" ? FINGER_REST_PX : POINTER_REST_PX;
@@ -24,14 +24,14 @@ for (const type of ["pointermove", "pointerdown"])
 for (const type of ["wheel", "touchmove"])
   window.addEventListener(type, () => (pointer.scrolledAt = performance.now()), { capture: true, passive: true });
 
-/** What a control does, also after it was drawn again. @param {Element} control */
+/** Key of a control, by its action: a control that was drawn again has the same key. @param {Element} control */
 function controlKey(control) {
   const card = control.closest(".af-approval, .af-board-card");
   const { act = "", args = "" } = /** @type {HTMLElement} */ (control).dataset;
   return [card?.getAttribute("aria-label"), act, args, control.getAttribute("aria-label") ?? control.textContent].join("|");
 }
 
-/** The guards of all views; a view that is gone takes its guard with it. @type {Set<WeakRef<PointerGuard>>} */
+/** The guards of all views; the guard of a removed view is collected. @type {Set<WeakRef<PointerGuard>>} */
 const guards = new Set();
 
 /** @param {(guard: PointerGuard) => void} act */
@@ -52,8 +52,8 @@ class PointerGuard {
     this.root = root;
     /** Control of the last press that must do nothing. @type {Element | null} */
     this.refused = null;
-    /** Where each control is, and since when. @type {Map<string, {box: DOMRect, since: number}>} */
-    this.places = new Map();
+    /** The position of each control, and the time since which it is there. @type {Map<string, {box: DOMRect, since: number}>} */
+    this.positions = new Map();
     this.checkedAt = performance.now();
     root.addEventListener("pointerdown", (event) => this.press(event), { capture: true });
     root.addEventListener("keydown", () => (this.refused = null), { capture: true });
@@ -71,31 +71,31 @@ class PointerGuard {
     this.frame ??= requestAnimationFrame(() => this.check());
   }
 
-  /** Note the controls that are in another place than before. */
+  /** Note the controls that have moved. */
   check() {
     const now = performance.now();
     const { x, y, arrivedAt, scrolledAt } = pointer;
-    // A pointer that has moved since the last check may have moved to what was there already.
+    // A pointer that has moved since the last check may have moved to a control that was there before.
     const since = now - scrolledAt < OWN_SCROLL_MS || arrivedAt > this.checkedAt ? this.checkedAt - POINTER_GUARD_MS : now;
     this.checkedAt = now;
     this.frame = undefined;
-    /** @type {typeof this.places} */
-    const places = new Map();
+    /** @type {typeof this.positions} */
+    const positions = new Map();
     for (const control of this.root.querySelectorAll(GUARDED)) {
       if (!control.checkVisibility()) continue;
-      const box = control.getBoundingClientRect(), key = controlKey(control), before = this.places.get(key);
+      const box = control.getBoundingClientRect(), key = controlKey(control), before = this.positions.get(key);
       const isSame = before && Math.hypot(box.left - before.box.left, box.top - before.box.top) < POINTER_REST_PX;
       const wasUnder = before && x >= before.box.left && x <= before.box.right && y >= before.box.top && y <= before.box.bottom;
-      places.set(key, { box, since: before && (isSame || wasUnder) ? before.since : since });
+      positions.set(key, { box, since: before && (isSame || wasUnder) ? before.since : since });
     }
-    this.places = places;
+    this.positions = positions;
   }
 
   /** @param {PointerEvent} event */
   press(event) {
     this.check();
     const control = /** @type {Element} */ (event.target).closest(GUARDED);
-    const since = control && this.places.get(controlKey(control))?.since;
+    const since = control && this.positions.get(controlKey(control))?.since;
     const isNew = typeof since === "number" && since >= pointer.arrivedAt && performance.now() - since < POINTER_GUARD_MS;
     this.refused = isNew ? control : null;
   }

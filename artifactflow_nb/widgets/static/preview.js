@@ -5,8 +5,8 @@ class PreviewSize {
     this.card = card;
     this.button = plainButton("", () => this.showAll(!this.isFull));
     this.button.classList.add("af-approval-more");
-    this.button.hidden = true; // until it has a name
-    this.boxHeight = 0; // of the preview when it was last in its box
+    this.button.hidden = true; // until the button has a name
+    this.boxHeight = 0; // last height of the preview in its box
     new ResizeObserver(() => this.update()).observe(card);
   }
 
@@ -20,7 +20,7 @@ class PreviewSize {
     this.update();
   }
 
-  /** Offer to show all of a preview that does not fit in its box, and to show less of one that would not. */
+  /** Offer to show all of a preview that does not fit in its box, and then to show less again. */
   update() {
     const preview = this.card.querySelector(".af-preview");
     if (!this.isFull) this.boxHeight = preview?.clientHeight ?? 0;

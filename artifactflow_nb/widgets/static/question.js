@@ -3,7 +3,7 @@
  */
 
 /**
- * Controls of a question: a button for each choice, a field for any other answer, and a button that leaves it open.
+ * Controls of a question: a button for each choice, a field for any other answer, and a button to go on without an answer.
  *
  * @param {{request: string, title: string, choices: string[]}} data @param {Perform} perform
  * @param {HTMLElement} card @returns {HTMLElement}
@@ -30,7 +30,7 @@ function makeQuestionControls(data, perform, card) {
     return result;
   }
 
-  /** Send what a button means, and display its failure. @param {"instruct" | "deny"} choice @param {string} note */
+  /** Send the decision of a button, and display an error. @param {"instruct" | "deny"} choice @param {string} note */
   async function press(choice, note) {
     const result = await send(choice, note);
     if (result.failed) error.textContent = result.message;
@@ -42,7 +42,7 @@ function makeQuestionControls(data, perform, card) {
   const fields = [{ name: "note", kind: "text", value: "", label, keep: true }];
   const spec = { fields, submit: translate("Send answer"), act: "decide", label: translate("Your answer: {title}", { title }) };
   const form = makeForm(spec, (_act, { values }) => send("instruct", values.note));
-  // Not the form's cancel button: Escape would press it, and leave the question open for good.
+  // This is not the form's cancel button, because Escape would press the button and leave the question open for good.
   form.querySelector(".af-form-buttons").append(plainButton(translate("Go on without an answer"), () => press("deny", "")));
   root.append(...(choices.length ? [buttons] : []), form, error, status);
   root.dataset.lmSuppressShortcuts = "true"; // keep JupyterLab from handling the keys of the card

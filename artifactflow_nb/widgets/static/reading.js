@@ -1,6 +1,6 @@
 /**
- * The place of a reader within a view. A line that appears above it, or is removed there, must not move what is being read;
- * in JupyterLab, which turns off the scroll anchoring of browsers, nothing else keeps it.
+ * The position of a reader within a view. A line that appears or disappears above must not move the text that is being
+ * read; JupyterLab turns off the scroll anchoring of browsers.
  */
 
 /** Views in the window: a position costs a layout of the page, and a page may show many runs. @type {WeakSet<Element>} */
@@ -37,7 +37,7 @@ class ReadingPlace {
     this.line = this.writing < 0 ? 0 : topOfLine(this.path[this.writing].node);
   }
 
-  /** How far the element has moved down; if a card with a preview has replaced its text, how far the text. @returns {number} pixels */
+  /** How far the element, or its text in the preview of a new card, has moved down. @returns {number} pixels */
   get shift() {
     const last = this.path.findLastIndex(({ node }) => node.isConnected && node.checkVisibility());
     const preview = last < this.writing ? this.container.querySelector(".af-approval .af-preview") : null;

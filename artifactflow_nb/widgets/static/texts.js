@@ -4,16 +4,16 @@
  */
 
 /**
- * A text in the language of the view with its parts filled in.
- * @param {string} text @param {{[part: string]: string | number}} [parts] @returns {string}
+ * Translate a text into the language of the view, and fill in its values.
+ * @param {string} text @param {{[name: string]: string | number}} [values] @returns {string}
  */
-function translate(text, parts = {}) {
-  return (UI_TEXTS[text] ?? text).replace(/\{(\w+)\}/g, (_whole, part) => String(parts[part]));
+function translate(text, values = {}) {
+  return (UI_TEXTS[text] ?? text).replace(/\{(\w+)\}/g, (_whole, name) => String(values[name]));
 }
 
 /**
- * True if a key belongs to the composition of a word, for example a Chinese one. Safari ends a composition with an Enter
- * that is outside of it and has this key code.
+ * True if a key belongs to the composition of a word, such as a Chinese word. Safari ends a composition with an Enter that
+ * is outside of the composition and has this key code.
  * @param {KeyboardEvent} event
  */
 function isComposing(event) {

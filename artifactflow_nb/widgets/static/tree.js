@@ -27,7 +27,7 @@ class KeyedTree {
     this.entries = new Map();
   }
 
-  /** Apply a snapshot; elements whose keys it contains are kept. @param {Patch} patch */
+  /** Apply a snapshot; elements with a key of the snapshot are kept. @param {Patch} patch */
   reset(patch) {
     const keys = new Set((patch.shape ?? []).map((shape) => shape[0]));
     const gone = [...this.entries.keys()].filter((key) => !keys.has(key));
@@ -42,7 +42,7 @@ class KeyedTree {
   apply(patch) {
     const focused = /** @type {HTMLElement | null} */ (focusedElement());
     const card = cardWithFocus(this.container);
-    for (const shape of patch.shape ?? []) this.place(shape);
+    for (const shape of patch.shape ?? []) this.placeElement(shape);
     for (const [key, keep, add] of patch.text ?? []) this.write(key, keep, add);
     for (const key of patch.gone ?? []) this.remove(key);
     // An element that was moved in the page loses the focus.
@@ -57,10 +57,10 @@ class KeyedTree {
   }
 
   /** Create, change or move one element. @param {Shape} shape */
-  place([key, parent, after, kind, css, open, data]) {
+  placeElement([key, parent, after, kind, css, open, data]) {
     let entry = this.entries.get(key);
     const serialized = JSON.stringify(data);
-    // What a reader is changing in an instant form is newer than what the kernel says about it.
+    // The input of a reader in an instant form is newer than the kernel's data of the form.
     const isInUse = data.instant && entry?.root.contains(focusedElement());
     if (!entry || entry.kind !== kind || (kind === "form" && entry.data !== serialized && !isInUse)) {
       const before = entry;
@@ -78,7 +78,7 @@ class KeyedTree {
     }
   }
 
-  /** Move the children of an element that was replaced by one of another kind; a patch contains only changes. @param {string} key @param {Entry} before */
+  /** Move the children of an element that an element of another kind replaced; a patch contains only changes. @param {string} key @param {Entry} before */
   moveChildren(key, before) {
     const children = [...before.inside.children].filter((child) => /** @type {HTMLElement} */ (child).dataset.key);
     before.root.remove();
@@ -117,7 +117,7 @@ class KeyedTree {
     const scrolled = [...own.querySelectorAll("[tabindex]")].map((box) => [box.scrollLeft, box.scrollTop]);
     const focused = this.focusWithin(own);
     const opened = [...own.querySelectorAll("details")].map((fold) => fold.open);
-    // The kernel escaped or sanitised it: see artifactflow_nb/core/text/markdown.py.
+    // The kernel escaped or sanitised the HTML: see artifactflow_nb/core/text/markdown.py.
     own.innerHTML = html;
     own.querySelectorAll("details").forEach((fold, i) => (fold.open ||= opened[i] ?? false));
     addCopyButtons(own);

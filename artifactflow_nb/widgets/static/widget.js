@@ -1,4 +1,4 @@
-/** What anywidget calls; loader.js passes the calls on. Runs after all other scripts of this folder. */
+/** The functions that anywidget calls; loader.js passes the calls on. Runs after all other scripts of this folder. */
 
 /** Called once per page, even if the widget is not displayed. @param {{model: any}} context */
 function initialize({ model }) {
@@ -8,8 +8,8 @@ function initialize({ model }) {
 }
 
 /**
- * Called for each view of the widget. Side by side, in an HBox, views share the width: the content of a view has none of its
- * own, since its layout asks for the width of the view.
+ * Called for each view of the widget. Views side by side in an HBox share the width: the content of a view has no width of
+ * its own, since its layout depends on the width of the view.
  * @param {{model: any, el: HTMLElement}} context
  */
 function render({ model, el }) {
