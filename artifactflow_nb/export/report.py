@@ -114,7 +114,7 @@ def report_notebook(sealed: SealedParts, sha256: str, name: str) -> dict[str, An
     )
     cells = [
         *_text_cells(sealed),
-        _markdown(f"## {translate('How it came about')}\n\n{origin}"),
+        _markdown(f"## {translate('How the text was written')}\n\n{origin}"),
         _code(f"SEALED = {json.dumps(name, ensure_ascii=False)}", PARAMETERS),
         _code(_OPEN),
     ]

@@ -66,7 +66,7 @@ async def pending_budget_requests(
         tool=BUDGET_KIND,
         params=proposed.limits,
         title=f"The run has spent {allowed.describe(spent)}. Go on?",
-        message="Approve to go on with the new limits; deny to end the run here. What it wrote stays.",
+        message="Approve to go on with the new limits; deny to end the run here. Written texts stay.",
         about=subject,
     )
     if await request_approval(ctx, job_id, request, ToolPermission.CONFIRM):

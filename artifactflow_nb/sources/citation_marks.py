@@ -275,7 +275,7 @@ class Citations:
             parts.append(f"<small>{label}</small>")
         if is_unread:
             note = translate("This run has not read this source.")
-            note += f" {translate('A search showed this of it:')}" if snippet else ""
+            note += f" {translate('Passage in the search results:')}" if snippet else ""
             parts.append(f"<small>{note}</small>")
             parts += [f"<q>{escape(snippet)}</q>"] if snippet else []
         elif text := self.evidence.text(source.address):

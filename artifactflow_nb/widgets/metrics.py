@@ -182,7 +182,7 @@ class MetricsView(ChatHost):
         buttons = []
         for by, (_, name) in self._within.items():
             text = translate("{title}: {text}", title=capitalized(translate(by, context="column")), text=name)
-            label = translate("{group}: show the others again", group=text)
+            label = translate("{group}: show all groups again", group=text)
             buttons.append(button(f"{text} ×", "leave", css="af-small", name=label, by=by))
         if buttons:
             yield Node("within", " ".join(buttons), "controls", "af-controls")

@@ -194,7 +194,7 @@ def test_unchanged_values_are_sent_unchanged(stage: Stage) -> None:
     """Values that fields of a browser cannot hold, such as line ends, are returned unchanged."""
     stage.ask(question())
     stage.button("Edit parameters send").click()
-    stage.button("Approve with these").click()
+    stage.button("Approve with these values").click()
     ((_, args),) = stage.sent
     assert args["params"] == {
         **PARAMS, "copies": "1", "headers": '{\n  "n": 1\n}'
@@ -213,7 +213,7 @@ def test_edited_fields_are_sent_unchanged(stage: Stage) -> None:
     stage.field("cc").fill("Eve\n\nMallory")
     stage.field("headers").fill("")
     stage.field("note").fill("filed")
-    stage.button("Approve with these").click()
+    stage.button("Approve with these values").click()
     ((_, args),) = stage.sent
     assert args["params"] == {
         "to": "  Bob ", "body": "one\r\ntwo\r\n", "copies": "3", "urgent": True, "paper": "plain",
@@ -245,13 +245,13 @@ def test_invalid_value_shows_its_error_at_the_field(stage: Stage) -> None:
     stage.ask(question())
     stage.button("Edit parameters send").click()
     stage.field("headers").fill("{")
-    stage.button("Approve with these").click()
+    stage.button("Approve with these values").click()
     assert stage.sent == []
     expect(stage.field("headers")).to_have_attribute("aria-invalid", "true")
     expect(stage.page.get_by_role("alert").filter(has_text="This is not JSON")).to_be_visible()
     stage.field("headers").fill("")
     stage.field("copies").fill("three")
-    stage.button("Approve with these").click()
+    stage.button("Approve with these values").click()
     expect(stage.field("copies")).to_be_disabled()
     stage.reply(
         failed=True, message="copies: no", errors={"copies": "'three' is not a whole number.", "": "Neither fits."}
@@ -542,10 +542,10 @@ def test_two_cards_have_distinct_accessible_names(stage: Stage) -> None:
     group = stage.page.get_by_role("group", name="Your decision: Go on?")
     expect(group.get_by_role("button", name="Instruct instead")).to_have_count(0)
     group.get_by_label("US dollars").fill("2.5")
-    group.get_by_role("button", name="Continue with these").click()
+    group.get_by_role("button", name="Continue with these limits").click()
     values = {"tokens": "4000", "usd": "2.5", "seconds": None}
     assert stage.sent == [decision(request="req-2", params=values)]
-    expect(stage.button("Approve with these")).to_be_enabled()
+    expect(stage.button("Approve with these values")).to_be_enabled()
     ids = stage.page.evaluate("[...document.querySelectorAll('[id]')].map((node) => node.id)")
     assert len(ids) == len(set(ids)) > 10
 
@@ -692,7 +692,7 @@ def test_tool_runs_with_edited_parameters(lab: LabServer, open_page: OpenPage) -
     out.get_by_label("cc", exact=True).fill("Mallory\nTrent")
     save_pictures(page, out.locator(".af-live .af-approval"), "ask-card")
     assert axe_in_both_themes(page) == []
-    out.get_by_role("button", name="Approve with these").click()
+    out.get_by_role("button", name="Approve with these values").click()
     error = out.get_by_role("alert").filter(has_text="'two' is not a whole number such as 12.")
     expect(error).to_be_visible()
     expect(out.get_by_label("copies", exact=True)).to_be_focused()

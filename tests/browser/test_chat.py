@@ -131,7 +131,7 @@ def test_question_versions_by_keyboard(page: LabPage) -> None:
     press(page, "Regenerate")
     expect(turns(page)).to_contain_text("Answer number 2.", timeout=SOON_MS)
     expect(turns(page)).to_contain_text("2 / 2")
-    press(page, "The version before this one", "Tab")
+    press(page, "The previous version of this question", "Tab")
     expect(turns(page)).to_contain_text("1 / 2")
     expect(turns(page)).to_contain_text("Answer number 1.")
     assert "The version before" in str(page.page.evaluate(FOCUSED)), "The focus was lost with the other version."

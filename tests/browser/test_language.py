@@ -50,9 +50,9 @@ NAMES = {
     ),
 }
 LABELS = {
-    "en": {"settings": "Settings …", "delete": "Delete …", "raw": "Changes", "leave": "Leave it", "add": "+ Block",
-           "close": "Close", "go_on": "Go on to Literature", "edit_plan": "Edit the plan",
-           "approve": "Approve with these", "done": "completed"},
+    "en": {"settings": "Settings …", "delete": "Delete …", "raw": "Changes", "leave": "Keep the block",
+           "add": "+ Block", "close": "Close", "go_on": "Go on to Literature", "edit_plan": "Edit the plan",
+           "approve": "Approve with these values", "done": "completed"},
     "zh": {"settings": "设置…", "delete": "删除…", "raw": "改动", "leave": "不删除", "add": "+ 内容块", "close": "关闭",
            "go_on": "进入“文献”阶段", "edit_plan": "修改计划", "approve": "按此批准", "done": "已完成"},
 }  # fmt: skip

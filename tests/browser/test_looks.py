@@ -191,7 +191,7 @@ def open_forms(page: LabPage) -> None:
 
 def answer_and_change(page: LabPage) -> None:
     """Approve with a form, start to delete a conversation, and display changes inline."""
-    button(page, CARDS, "Approve with these").click()
+    button(page, CARDS, "Approve with these values").click()
     button(page, TREE, "Keep the title").click()
     button(page, TREE, "Delete this conversation").click()
     button(page, PANEL, "Changes").click()

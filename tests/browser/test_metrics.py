@@ -109,7 +109,7 @@ def test_group_shows_its_runs_and_a_run_its_conversation(lab: LabServer, open_pa
     panel.get_by_role("button", name="Search agent: show the runs").focus()
     keyboard.press("Enter")
     expect(panel.locator("tbody tr")).to_have_count(12, timeout=SOON_MS)
-    expect(panel.get_by_role("button", name="Agent: Search agent: show the others again")).to_be_visible()
+    expect(panel.get_by_role("button", name="Agent: Search agent: show all groups again")).to_be_visible()
     save_pictures(page, panel, "metrics-within")
     run = panel.get_by_role("button", name="Write it up.").first
     run.focus()
@@ -117,7 +117,7 @@ def test_group_shows_its_runs_and_a_run_its_conversation(lab: LabServer, open_pa
     expect(panel.locator(".af-turn").last).to_contain_text("Write it up.", timeout=SOON_MS)
     panel.get_by_role("button", name="‹ Metrics").press("Enter")
     expect(panel.get_by_role("button", name="Write it up.").first).to_be_focused(timeout=SOON_MS)
-    panel.get_by_role("button", name="Agent: Search agent: show the others again").press("Enter")
+    panel.get_by_role("button", name="Agent: Search agent: show all groups again").press("Enter")
     expect(panel.locator("tbody tr")).to_have_count(2, timeout=SOON_MS)
 
 

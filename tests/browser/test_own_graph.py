@@ -196,11 +196,11 @@ def test_questions_of_nodes_are_edited_and_answered(lab: LabServer, open_page: O
     assert axe_in_both_themes(page) == []
     greets.get_by_label("Your answer").fill("Ada")
     greets.get_by_label("Your answer").press("Shift+Enter")
-    sends.get_by_role("button", name="Approve with these").click()
+    sends.get_by_role("button", name="Approve with these values").click()
     expect(sends.get_by_role("alert").filter(has_text="'many' is not a whole number")).to_be_visible()
     sends.get_by_label("copies", exact=True).fill("3")
     page.page.mouse.move(0, 0)  # the button may come back under a pointer that rests, where it would be guarded
-    sends.get_by_role("button", name="Approve with these").click()
+    sends.get_by_role("button", name="Approve with these values").click()
     sent = ended(page, 1)
     expect(sent.locator(".af-answer")).to_contain_text(
         "Sent: {'to': 'Ada', 'copies': 3, 'urgent': True, 'cc': ['Bob']}"

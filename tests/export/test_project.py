@@ -52,7 +52,7 @@ def test_unfinished_document_starts_with_a_notice(project: Project, tmp_path: Pa
     top, rest = text.split("## Question")
     assert top.split("\n\n")[1] == "**This document is not finished**"
     assert top.split("\n\n")[2].splitlines() == [
-        "- Stale (what they were written from was changed since): Report / Findings / Rate",
+        "- Stale (their dependencies were changed since): Report / Findings / Rate",
         "- Not reviewed (a person has not approved them yet): Verdict",
         "- Not written yet (they have no text): Summary",
     ]

@@ -67,7 +67,7 @@ def test_citation_says_that_a_source_was_not_read(notes: Path, tmp_path: Path) -
         assert "<mark>Otters sleep at night in their den.</mark>" in read
         assert UNREAD not in read
         assert UNREAD in found
-        assert "A search showed this of it:</small><q>" in found
+        assert "Passage in the search results:</small><q>" in found
         assert "Herons hunt fish" in found
         assert UNREAD in invented
         assert invented.count(INVENTED) <= 3  # title, link and its address

@@ -67,7 +67,7 @@ def test_executed_notebook_shows_the_end_of_its_runs(
     assert "Waiting for your approval: Write “" in waiting
     assert "wb.pending()" in waiting
     [running] = fourth
-    assert "It was still running when this was saved. `await run` shows its end" in running
+    assert "The run was still running when this was saved. `await run` shows its end" in running
     assert "wb.pending()" in running
 
 

@@ -56,7 +56,7 @@ def test_card_data_describes_request() -> None:
     ]  # fmt: skip
     assert (data["edit"], data["submit"], data["answer"]) == (
         "Edit parameters",
-        "Approve with these",
+        "Approve with these values",
         "Instruct instead",
     )
 

@@ -99,10 +99,10 @@ def test_conflicting_edit_is_refused_and_input_is_kept(written: Any) -> None:
     assert "is now at version 2, not 1: user changed it" in result["message"]
     assert page.kinds[form] == "form"
     assert "Version 2 by user was written meanwhile" in page.text
-    page.press("Show its changes")
+    page.press("Show the other changes")
     assert "Theirs." in page.html["text-changes"]
     assert page.kinds[form] == "form"
-    assert page.press("Save mine on top")["message"] == "Now save: yours becomes the version after it."
+    assert page.press("Save my text on top")["message"] == "Now save: your text becomes the next version."
     assert page.submit("edit", text="Mine.\n")["message"] == "Written as version 3."
     assert [item.content for item in run.artifacts["research_report"].versions.values()] == [
         FIRST,
@@ -124,7 +124,7 @@ def test_edit_stays_on_its_branch(workbench: Any, end: str) -> None:
     assert "was written meanwhile" not in page.text
     if end == "save":
         result = page.submit("edit", text=SECOND)
-        assert result["message"] == "Written as version 2 on the branch on which you began."
+        assert result["message"] == "Written as version 2 on the branch on which the edit began."
         assert left.artifacts["research_report"].content == SECOND
     else:
         page.do("dismiss", {})
@@ -142,7 +142,7 @@ def test_edit_follows_its_growing_branch(workbench: Any) -> None:
     further = wb.ask("Rewrite.", conversation_id=first).wait(10)
     assert "is now at version 2, not 1" in page.submit("edit", text=SECOND)["message"]
     assert "Another branch" not in page.text
-    page.press("Save mine on top")
+    page.press("Save my text on top")
     assert page.submit("edit", text=SECOND)["message"] == "Written as version 3."
     assert further.artifacts["research_report"].content == SECOND
 
@@ -178,7 +178,7 @@ def test_versions_are_shown_compared_and_restored(written: Any) -> None:
     assert "<del>One </del>" in page.html["text-changes"]
     page.press("Side by side")
     assert "af-diff-side-by-side" in page.html["text-changes"]
-    page.submit("compare_form", before="the version before it", after="v3, changed by user")
+    page.submit("compare_form", before="the version before", after="v3, changed by user")
     assert "v2 → v3" in page.text
     page.press("Show version 1")
     assert page.press("Restore version 1 as the newest")["message"] == "Written as version 4."
@@ -307,9 +307,8 @@ def test_choosing_another_artifact_is_refused_during_an_edit(written: Any) -> No
     """The panel refuses to change the artifact, because the input would be lost."""
     _, _, page = written
     page.press("Edit")
-    assert (
-        page.do("choose", {"artifact": "research_report"})["message"] == "You are editing. Save or cancel that first."
-    )
+    message = page.do("choose", {"artifact": "research_report"})["message"]
+    assert message == "You are editing a text. Save or cancel the edit first."
 
 
 def test_hostile_texts_stay_text(workbench: Any) -> None:

@@ -107,13 +107,13 @@ def test_approval_is_refused_for_a_changed_text(board: Shown) -> None:
 
 
 def test_stale_block_is_marked_up_to_date(board: Shown) -> None:
-    """`It still holds` makes a stale block current without a change of its text."""
+    """`Keep the text` makes a stale block current without a change of its text."""
     project, page = board
     project["Method"].write("Satellites.")
     page.do("open", {"block": "rates"})
-    page.until(lambda: "It still holds: Rates" in page.buttons)
+    page.until(lambda: "Keep the text: Rates" in page.buttons)
     assert "Changed since it was written: Method." in page.text
-    page.press("It still holds: Rates")
+    page.press("Keep the text: Rates")
     assert list(project.stale) == []
 
 
@@ -139,7 +139,7 @@ def test_cards_are_moved_by_keyboard(board: Shown) -> None:
         *("question: Scope", "literature: Aim", "analysis: Rates", "writing: Report", "writing: Report / Method"),
     ]
     for card, to, sentence in (
-        ("card-scope", "up", "'Scope' is the first in its place already."),
+        ("card-scope", "up", "'Scope' is at the top of its list already."),
         ("card-scope", "left", "'Scope' is in the first phase already."),
         ("card-gone", "up", "no longer exists"),
     ):
@@ -168,7 +168,7 @@ def test_block_is_moved_into_a_group_by_form(board: Shown) -> None:
     assert "open-group" not in page.kinds
     page.do("open", {"block": "aim"})
     [field] = page.data["open-group"]["fields"]
-    assert field["choices"] == ["no group, but the top of its phase", "Report", "Report / Part"]
+    assert field["choices"] == ["no group: the top level of the phase", "Report", "Report / Part"]
     assert page.submit("group", group="Report / Part")["message"] == "Aim is now 1 of 1 in Part."
     assert project["Aim"].path == "Report / Part / Aim"
     page.submit("group", group=field["choices"][0])
@@ -201,7 +201,7 @@ def test_next_phase_lists_unfinished_blocks_first(board: Shown) -> None:
     assert page.press("Go on to Literature")["message"] == ""
     assert "2 blocks would be left open" in page.text
     assert "Scope: empty" in page.text
-    page.press("Stay")
+    page.press("Stay in this phase")
     assert "Scope: empty" not in page.text
     page.press("Go on to Literature")
     page.press("Go on to Literature")

@@ -71,7 +71,7 @@ def test_block_is_added_by_form(board: Shown) -> None:
 def test_group_is_added_with_a_block(board: Shown) -> None:
     """The form offers every phase and every group."""
     project, page = board
-    add(page, name="Part", kind="a group, which holds others", where="in Report")
+    add(page, name="Part", kind="a group, which contains other blocks", where="in Report")
     add(page, name="Inside", where="in Report / Part")
     assert names(project)[-2:] == ["writing: Report / Part", "writing: Report / Part / Inside"]
     assert project["Part"].is_group
@@ -84,8 +84,8 @@ def test_group_is_added_with_a_block(board: Shown) -> None:
         ({"name": "a/b"}, "name", "a name has 1 to"),
         ({"depends_on": ["Dreams"]}, "depends_on", "There is no block 'Dreams'"),
         ({"where": "in Dreams"}, "where", "no longer exists"),
-        ({"kind": "a group, which holds others", "prompt": "x"}, "prompt", "Leave this out"),
-        ({"kind": "a group, which holds others", "text": "x"}, "text", "Leave this out"),
+        ({"kind": "a group, which contains other blocks", "prompt": "x"}, "prompt", "Leave this empty"),
+        ({"kind": "a group, which contains other blocks", "text": "x"}, "text", "Leave this empty"),
     ],
 )
 def test_invalid_input_is_reported_at_its_field(
@@ -172,12 +172,12 @@ def test_dependents_are_listed_before_deletion(board: Shown) -> None:
     project, page = board
     page.do("open", {"block": "method"})
     page.press("Delete Method")
-    assert "These blocks depend on it and become stale if they have a text:" in page.html["open-deleting"]
+    assert "Dependent blocks, which become stale if they have a text:" in page.html["open-deleting"]
     assert "Report / Rates" in page.html["open-deleting"]
-    page.press("Leave it")
+    page.press("Keep the block")
     assert "open-deleting" not in page.html
     page.press("Delete Method")
-    result = page.press("Delete it: Method")
+    result = page.press("Delete the block: Method")
     assert result["message"] == "Method is deleted. It can be brought back below."
     assert "Method" not in [block.name for block in project.blocks]
     assert project["Rates"].is_stale
@@ -192,10 +192,10 @@ def test_group_is_deleted_with_its_blocks(board: Shown) -> None:
     project, page = board
     page.do("open", {"block": "report"})
     page.press("Delete Report")
-    assert "Deleted with it:" in page.html["open-deleting"]
+    assert "Blocks that are deleted as well:" in page.html["open-deleting"]
     assert "Report / Method" in page.html["open-deleting"]
     assert "What depends on it" not in page.html["open-deleting"]
-    page.press("Delete it: Report")
+    page.press("Delete the block: Report")
     assert len(project.blocks) == 2
     assert "Deleted: 1 block, to be brought back" in page.text
     page.press("Bring back Report")
@@ -214,7 +214,7 @@ def test_deletion_is_refused_for_new_dependents(board: Shown) -> None:
     assert "were changed meanwhile. Look at them again." in result["message"]
     assert project["Aim"].content
     assert "Scope" in page.html["open-deleting"]
-    assert not page.press("Delete it: Aim")["failed"]
+    assert not page.press("Delete the block: Aim")["failed"]
 
 
 # --- runs --------------------------------------------------------------------------------------------------------
@@ -276,9 +276,9 @@ def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> N
     page = show(project)
     page.press("Write 2 stale blocks again …")
     assert "2 blocks would be written again, each after its dependencies" in page.html["writing"]
-    page.press("Leave them")
+    page.press("Keep the texts")
     page.press("Write 2 stale blocks again …")
-    page.press("Write them again")
+    page.press("Write the blocks again")
     page.until(lambda: open_request(page))
     page.do("decide", {"request": open_request(page), "choice": "approve", "scope": "run"})
     page.until(lambda: state(page, "c") == "C ✓ completed")

@@ -83,13 +83,13 @@ def test_regenerated_answers_can_be_browsed(chat: Open) -> None:
     page.until(lambda: "New." in page.text and "Stop this run" not in page.buttons)
     assert "2 / 2" in page.text
     assert "Old." not in page.text
-    page.press("The version before this one")
+    page.press("The previous version of this question")
     assert "1 / 2" in page.text
     assert "Old." in page.text
     ask(page, "On?", "Later.")
     output_text = [message.content for message in wb._thread.engine.model.requests[-1].messages[1:]]
     assert output_text == ["Question?", "Old.", "On?"]
-    page.press("The version before this one")  # there is none before the first: nothing happens
+    page.press("The previous version of this question")  # there is none before the first: nothing happens
     assert "1 / 2" in page.text
 
 

@@ -14,7 +14,7 @@ from artifactflow_nb.widgets.chat.view import ChatView
 LIMIT = 400_000
 LARGE = "涨潮之后是退潮。" * 15_000
 """An answer whose displayed beginning alone is above the limit: a Chinese character has three bytes."""
-WAY = "wb.conversation(run).to_html() writes all of them to a file."
+WAY = "wb.conversation(run).to_html() writes all answers to a file."
 
 
 def answers(n: int, size: int) -> list[str]:
@@ -85,7 +85,7 @@ def test_omitted_turns_are_counted(workbench: OpenWorkbench) -> None:
     text = page.view.saved_output()["text/plain"]
     n_saved = text.count("Shortened: ")
     assert 20 < n_saved < 200
-    assert f"Before these: {1000 - n_saved} questions that are not shown here." in text
+    assert f"Earlier: {1000 - n_saved} questions that are not shown here." in text
     assert "Question 0?" not in text
     assert "Question 999?" in text
 

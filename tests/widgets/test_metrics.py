@@ -82,7 +82,7 @@ def test_group_opens_the_table_of_its_runs(wb: af.Workbench, by: str) -> None:
     page.press(name)
     page.until(lambda: "within" in page.html)
     assert len(framed(page, wb)) == len(cells(page.html["table"])) == n_runs
-    (back,) = [button for button in page.buttons if button.endswith(": show the others again")]
+    (back,) = [button for button in page.buttons if button.endswith(": show all groups again")]
     page.press(back)
     page.until(lambda: "within" not in page.html)
     assert framed(page, wb)["n_runs"].tolist()[0] == n_runs

@@ -169,7 +169,7 @@ def test_missing_subrun_has_note(wb: af.Workbench, run: af.Run) -> None:
     run.approve().wait()
     wb.conversation(wb.run(request.run_id).conversation_id).delete()
     page = shown(wb, run, "chat")
-    assert "What this run did is not in this store." in page.text
+    assert "The work of this run is not in this store." in page.text
     assert "So it is." in page.text
     assert all("So it is." in output for output in saved_run(run._client).values())
 

@@ -156,7 +156,7 @@ def cost(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         notes = omitted_note(len(models) - MAX_ROWS, translate_count(len(models) - MAX_ROWS, "bar"))
         if n_unknown := sum(model[3] for model in models):
             unpriced = [clip(name, 40) for name, amount, *_ in models if amount is None]
-            names = translate(" No call of {models} has one.", models=translate_list(unpriced[:3])) if unpriced else ""
+            names = translate(" No cost for {models}.", models=translate_list(unpriced[:3])) if unpriced else ""
             notes.append(
                 translate(
                     "The cost of {calls} is unknown: no price is set for the model, or the call failed.{models}",

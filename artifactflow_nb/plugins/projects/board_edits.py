@@ -93,16 +93,16 @@ def block_positions(board: Board) -> dict[str, BlockPosition]:
 def add_form(board: Board, phase: str) -> Node:
     """Build the form for a new block, with the end of a phase as its preselected position."""
     positions = block_positions(board)
-    kinds = translate("a text", context="block"), translate("a group, which holds others")
+    kinds = translate("a text", context="block"), translate("a group, which contains other blocks")
     preselected = next((label for label, position in positions.items() if position.phase == phase), "")
     fields = (
         Field("name", "text", "", translate("Name"), required=True, autofocus=True, keep=True),
         Field("where", "choice", preselected, translate("Position"), choices=tuple(positions), keep=True),
-        Field("kind", "choice", kinds[0], translate("It is"), choices=kinds, keep=True),
+        Field("kind", "choice", kinds[0], translate("Kind of block"), choices=kinds, keep=True),
         Field("text", "multiline", "", translate("Text, if there is one already"), rows=_ROWS, keep=True),
         *_settings_fields("", (), _possible_dependencies(board.tree), auto_generate=False, need_review=False),
     )
-    return _form("add", translate("Add it"), translate("A new block"), fields, {})
+    return _form("add", translate("Add the block"), translate("A new block"), fields, {})
 
 
 def _settings_fields(
@@ -162,10 +162,10 @@ def read_new(board: Board, values: Mapping[str, Any]) -> BlockEdit:
     entered: dict[str, Any] = {"prompt": str(values.get("prompt") or ""), "depends_on": dependencies}
     entered |= {key: values.get(key) is True for key in ("auto_generate", "need_review")}
     settings = {key: value for key, value in entered.items() if value}
-    if values.get("kind") == translate("a group, which holds others"):
+    if values.get("kind") == translate("a group, which contains other blocks"):
         invalid = [key for key in _TEXT_FIELDS if (text if key == "text" else settings.get(key))]
         if invalid:
-            problem = translate("Leave this out: a group holds blocks and says nothing itself.")
+            problem = translate("Leave this empty: a group has blocks, but no text of its own.")
             raise FormError(dict.fromkeys(invalid, problem))
         settings = {"is_group": True}
     return lambda tree: add_block(tree, NewBlock(name, position, settings, text, USER))
@@ -229,8 +229,8 @@ def step_block(block_id: str, to: str) -> BlockEdit:
         if to in {"up", "down"}:
             if index == (0 if to == "up" else len(siblings) - 1):
                 if to == "up":
-                    raise UsageError(translate("'{name}' is the first in its place already.", name=block.name))
-                raise UsageError(translate("'{name}' is the last in its place already.", name=block.name))
+                    raise UsageError(translate("'{name}' is at the top of its list already.", name=block.name))
+                raise UsageError(translate("'{name}' is at the end of its list already.", name=block.name))
             # A position names the block that follows: one step down is before the sibling after the next sibling.
             behind = siblings[index - 1] if to == "up" else next(iter(siblings[index + 2 :]), "")
             group = _group(tree, block)

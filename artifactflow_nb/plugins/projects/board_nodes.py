@@ -144,8 +144,8 @@ def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
     empty, stale = blocks_to_generate(board.tree), list(board.tree.stale)
     if is_confirming and stale:
         items = "".join(f"<li>{escape_with_language(board.tree.path(key))}</li>" for key in stale)
-        controls = button(translate("Write them again"), "refresh", css="af-primary")
-        controls += button(translate("Leave them"), "leave")
+        controls = button(translate("Write the blocks again"), "refresh", css="af-primary")
+        controls += button(translate("Keep the texts"), "leave")
         blocks = translate_count(len(stale), "block")
         text = translate("{blocks} would be written again, each after its dependencies:", blocks=blocks)
         html = f'<p>{text}</p><ul class="af-board-left">{items}</ul><div class="af-controls">{controls}</div>'
@@ -195,7 +195,9 @@ def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
     blocks = translate_count(len(unfinished), "block")
     text = f"<p>{translate('{blocks} would be left open, and stay as now:', blocks=blocks)}</p>"
     # The button names the phase, because another view may have advanced the project before the click.
-    buttons = button(label, "advance", css="af-primary", phase=phase.name) + button(translate("Stay"), "leave")
+    buttons = button(label, "advance", css="af-primary", phase=phase.name) + button(
+        translate("Stay in this phase"), "leave"
+    )
     html = f'{text}<ul class="af-board-left">{items}</ul><div class="af-controls">{buttons}</div>'
     return Node("going-on", html, "controls", "af-board-confirm")
 
@@ -298,12 +300,12 @@ def open_block_header(board: Board, block: Block, position: str) -> tuple[Node, 
         label, name_of_label = translate("Approve", context="block"), translate("Approve {name}", name=block.name)
         buttons.append(button(label, "approve", css="af-primary", name=name_of_label, sha256=block.sha256, **args))
     if changed:
-        label = translate("It still holds: {name}", name=block.name)
-        buttons.append(button(translate("It still holds"), "keep", name=label, sha256=block.sha256, **args))
+        label = translate("Keep the text: {name}", name=block.name)
+        buttons.append(button(translate("Keep the text"), "keep", name=label, sha256=block.sha256, **args))
     card = f"{CARD_PREFIX}{block.block_id}"
     moves = [button(arrow, "step", name=translate(label), card=card, to=to) for to, (arrow, label) in _MOVES.items()]
     moving = f'{"".join(moves)}<span class="af-quiet">{escape_with_language(position)}</span>'
-    group = f'<span class="af-art-group" role="group" aria-label="{translate("Move it")}">{moving}</span>'
+    group = f'<span class="af-art-group" role="group" aria-label="{translate("Move the block")}">{moving}</span>'
     label = translate("Name and settings of {name}", name=block.name)
     buttons.append(button(translate("Settings …"), "set_ask", name=label, **args))
     label = translate("Delete {name}", name=block.name)
@@ -329,12 +331,14 @@ def delete_confirmation(board: Board, block: Block) -> Node:
     name = escape_with_language(block.name)
     question = translate("Delete '{name}'? Its versions are kept, and it can be brought back.", name=name)
     parts = [f"<p>{question}</p>"]
-    parts += _block_list(tree, translate("Deleted with it:"), descendants)
+    parts += _block_list(tree, translate("Blocks that are deleted as well:"), descendants)
     remaining = [key for key in dependents if key not in descendants]
-    parts += _block_list(tree, translate("These blocks depend on it and become stale if they have a text:"), remaining)
-    name = translate("Delete it: {name}", name=block.name)
-    buttons = button(translate("Delete it"), "delete", css="af-primary", name=name, block=block.block_id, seen=impact)
-    html = f'{"".join(parts)}<div class="af-controls">{buttons}{button(translate("Leave it"), "leave")}</div>'
+    parts += _block_list(tree, translate("Dependent blocks, which become stale if they have a text:"), remaining)
+    name = translate("Delete the block: {name}", name=block.name)
+    buttons = button(
+        translate("Delete the block"), "delete", css="af-primary", name=name, block=block.block_id, seen=impact
+    )
+    html = f'{"".join(parts)}<div class="af-controls">{buttons}{button(translate("Keep the block"), "leave")}</div>'
     return Node("open-deleting", html, "controls", "af-board-confirm")
 
 
@@ -364,7 +368,7 @@ def group_choices(board: Board, block_id: str) -> dict[str, str]:
     tree = board.tree
     own = {block_id, *(block.block_id for block in tree.descendants(block_id))}
     groups = (block for block in tree if block.is_group and block.block_id not in own)
-    no_group = translate("no group, but the top of its phase")
+    no_group = translate("no group: the top level of the phase")
     return {no_group: "", **{tree.path(group.block_id): group.block_id for group in groups}}
 
 
@@ -374,8 +378,8 @@ def group_controls(board: Board, block: Block) -> tuple[Node, ...]:
     if len(groups) == 1:
         return ()
     current = next((label for label, group in groups.items() if group == block.parent), next(iter(groups)))
-    field = Field("group", "choice", current, label=translate("In"), choices=tuple(groups), keep=True)
-    label = translate("Which group {name} is in", name=block.name)
+    field = Field("group", "choice", current, label=translate("Group"), choices=tuple(groups), keep=True)
+    label = translate("Group of {name}", name=block.name)
     args = {"block": block.block_id}
     return (
         form_node("open-group", "group", translate("Move there"), label, [field], css="af-art-comparing", args=args),

@@ -31,7 +31,7 @@ def project_document(conversation_id: str, message_id: str | None) -> DatabaseWo
         versions = [artifact for artifact in visible if artifact.metadata_json is not None]
         written = [block for block in tree if not block.is_group]
         unfinished: dict[EnglishText, list[Block]] = {
-            "Stale (what they were written from was changed since): {names}": [tree[key] for key in tree.stale],
+            "Stale (their dependencies were changed since): {names}": [tree[key] for key in tree.stale],
             "Not reviewed (a person has not approved them yet): {names}": [
                 block for block in written if block.sha256 and not block.is_usable
             ],

@@ -67,7 +67,7 @@ def plot_evaluations(grades: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes
         axes.tick_params(axis="x", top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
         axes.text(1.01, 1.0, translate("mean"), transform=axes.transAxes, va="bottom", fontsize="small")
         notes = (
-            [translate("An arrow leads from a score to the one that was given later; the colour is that of the last.")]
+            [translate("An arrow leads from a score to the next score; the colour shows the last score.")]
             if any(len(s) > 1 for block in rows for s in block.scores.values())
             else []
         )

@@ -162,7 +162,7 @@ def plot_blocks(name: str, tree: BlockTree, ax: "Axes | None" = None) -> "Axes":
         axes.set_xticks([])
         axes.set_yticks([])
         axes.spines[:].set_visible(False)
-        notes = [translate("Arrow: from a block to one that depends on it.")] if layout.arrows else []
+        notes = [translate("Arrow: from a block to a dependent block.")] if layout.arrows else []
         notes += [translate("Dashed arrow: changed since.")] if any(arrow.is_stale for arrow in layout.arrows) else []
         notes += [translate("Dashed box: empty.")] if any(not block.sha256 for block in blocks) else []
         return finish(axes, title, description, notes)
@@ -174,7 +174,7 @@ def _describe(tree: BlockTree, blocks: Sequence[Block], layout: GraphLayout) -> 
         return translate("No blocks yet.")
     numbers = translate_count(len(blocks), "block"), translate_count(layout.n_columns, "column")
     sentences = [
-        translate("{blocks} in {columns}, each right of those it needs.", blocks=numbers[0], columns=numbers[1])
+        translate("{blocks} in {columns}, each right of its dependencies.", blocks=numbers[0], columns=numbers[1])
     ]
     stale = [block.name for block in blocks if block.block_id in tree.stale]
     empty = [block.name for block in blocks if not block.sha256]

@@ -217,7 +217,7 @@ def comparison_controls(shown: ArtifactSelection) -> tuple[Node, ...]:
     if len(shown.history) < 2:  # noqa: PLR2004 - there is nothing to choose
         return (_layouts(shown),)
     names = tuple(version_name(version) for version in shown.history)
-    first = translate("the version before it")
+    first = translate("the version before")
     before, after = version_name(shown.before) if shown.before else first, version_name(shown.version)
     fields = [
         Field("before", "choice", before, label=translate("From"), choices=(first, *names), keep=True),
@@ -246,7 +246,7 @@ def text_html(version: Artifact, view_mode: str, rendered: ArtifactTexts) -> str
     if view_mode == "raw":
         text = escape(shown_plain(version.content))
         return f'<pre class="af-art-raw" tabindex="0" aria-label="{translate("The text as it is stored")}">{text}</pre>'
-    return rendered.html(version) or f'<p class="af-quiet">{translate("It is empty.")}</p>'
+    return rendered.html(version) or f'<p class="af-quiet">{translate("The text is empty.")}</p>'
 
 
 def edit_form(base: Artifact) -> Node:
@@ -282,12 +282,12 @@ def conflict_note(base: Artifact, newest: Artifact) -> Node:
     """Build the note that another version was written during the edit, with buttons to see or replace that version."""
     note = translate(
         "Version {number} by {author} was written meanwhile: your edit would undo it. "
-        "See its changes, or save your edit on top of it.",
+        "Look at the other changes, or save your text on top.",
         number=newest.version,
         author=agent_label(newest.created_by),
     )
-    buttons = button(translate("Show its changes"), "compare", before=base.version, after=newest.version)
-    buttons += button(translate("Save mine on top"), "rebase", version=newest.version)
+    buttons = button(translate("Show the other changes"), "compare", before=base.version, after=newest.version)
+    buttons += button(translate("Save my text on top"), "rebase", version=newest.version)
     html = f'<p role="alert">{escape(note)}</p><div class="af-controls">{buttons}</div>'
     return Node("between", html, "controls", "af-art-between")
 

@@ -258,7 +258,7 @@ class ArtifactPanel(PolledView):
     async def act_choose(self, act: PageAction) -> None:
         """Show another artifact; `UsageError` during an edit."""
         if self._form is not None:
-            raise UsageError(translate("You are editing. Save or cancel that first."))
+            raise UsageError(translate("You are editing a text. Save or cancel the edit first."))
         self._chosen, self._is_by_person = str(act.args["artifact"]), True
         self._show_current_version()
         self._ensure_choice()
@@ -358,7 +358,7 @@ class ArtifactPanel(PolledView):
         shown = self._shown
         if shown is not None and shown.current.version == act.args["version"]:
             self._base = shown.current
-        return translate("Now save: yours becomes the version after it.")
+        return translate("Now save: your text becomes the next version.")
 
     async def _edited_version(self) -> Artifact:
         """Return the version that the form edits; `UsageError` if the form was closed.
@@ -382,7 +382,7 @@ class ArtifactPanel(PolledView):
             await self.load()  # the form stays open, below the note about the conflict
             raise
         sentence: EnglishText = (
-            "Written as version {number} on the branch on which you began."
+            "Written as version {number} on the branch on which the edit began."
             if self._is_branch_inactive
             else "Written as version {number}."
         )

@@ -54,12 +54,12 @@ def omission_notes(n_before: int, shown: Sequence[SavedTurn]) -> list[str]:
     notes = []
     if n_before:
         questions = translate_count(n_before, "question")
-        notes.append(translate("Before these: {questions} that are not shown here.", questions=questions))
+        notes.append(translate("Earlier: {questions} that are not shown here.", questions=questions))
     if n_brief := sum(not turn.is_complete for turn in shown):
         notes.append(
             translate(
-                "Of {answers} only the beginning is kept here; run.panel shows one whole, "
-                "wb.conversation(run).to_html() writes all of them to a file.",
+                "Only the beginning of {answers} is kept here; run.panel shows a whole answer, "
+                "wb.conversation(run).to_html() writes all answers to a file.",
                 answers=translate_count(n_brief, "older answer"),
             )
         )

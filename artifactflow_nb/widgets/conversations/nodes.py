@@ -101,14 +101,14 @@ def actions(entry: TreeEntry, siblings: Sequence[str]) -> tuple[Node, ...]:
         button(
             translate("Delete branch"),
             "prune_ask",
-            name=translate("Delete branch: this question and those after it"),
+            name=translate("Delete branch: this question and all later questions"),
             **args,
         )
     )
     controls = Node("do", "".join(buttons), "controls", "af-controls af-tree-do")
     if entry.status in UNFINISHED_STATUSES:
         return (controls,)
-    label = translate("Ask the next question" if entry.is_active else "Ask from here, on a branch of its own")
+    label = translate("Ask the next question" if entry.is_active else "Ask a question from here, on a new branch")
     question = Field("question", "multiline", label=label, placeholder=label, rows=2, hide_label=True)
     return controls, form_node(
         f"ask-{entry.message_id}", "ask", translate("Ask"), label, [question], css="af-tree-form", args=args

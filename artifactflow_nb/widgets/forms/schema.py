@@ -11,7 +11,7 @@ from artifactflow_nb.tools.base import Tool
 FieldKind = Literal["text", "multiline", "integer", "number", "checkbox", "choice", "json", "list", "items"]
 
 BUDGET_LIMITS = {
-    "tokens": "Input and output tokens of all model calls of the run, those that are spent included.",
+    "tokens": "Input and output tokens of all model calls of the run, including spent tokens.",
     "usd": "US dollars that these calls cost.",
     "seconds": "Seconds of running time, without the time in which the run waits for you.",
 }

@@ -63,7 +63,7 @@ class ModelConnection:
                 "text",
                 _DEFAULT_KEY,
                 translate("Environment variable with the key"),
-                doc=translate("Its key is read from there; it is not stored. Empty for an endpoint without a key."),
+                doc=translate("The key is read from the variable, never stored. Empty for an endpoint without a key."),
                 keep=True,
             ),
         )

@@ -40,7 +40,7 @@ _SAY_ANSWER = "Say what you answer."
 _CHOICES = ("approve", "deny", "instruct")
 _EDITS: Mapping[str, EnglishText] = {BUDGET_KIND: "Change the limits", "plan": "Edit the plan"}
 _LIMITS: Mapping[str, tuple[EnglishText, EnglishText]] = {
-    "tokens": ("tokens", "Input and output tokens of all model calls of the run, those that are spent included."),
+    "tokens": ("tokens", "Input and output tokens of all model calls of the run, including spent tokens."),
     "usd": ("US dollars", "US dollars that these calls cost."),
     "seconds": ("seconds", "Seconds of running time, without the time in which the run waits for you."),
 }
@@ -79,7 +79,7 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
         "title": title,
         "fields": [field.as_json() for field in _fields(request, tool)],
         "edit": translate(_EDITS.get(request.kind, "Edit parameters")),
-        "submit": translate("Continue with these" if is_budget else "Approve with these"),
+        "submit": translate("Continue with these limits" if is_budget else "Approve with these values"),
         "allowed": list(request.allowed),
         "hosts": list(request.hosts),
         **answering,
@@ -173,7 +173,7 @@ def _html(request: TranscriptRequest, title: str, render: Callable[[str], str]) 
     if request.message:
         message = request.message
         if request.kind == BUDGET_KIND:
-            message = translate("Approve to go on with the new limits; deny to end the run here. What it wrote stays.")
+            message = translate("Approve to go on with the new limits; deny to end the run here. Written texts stay.")
         parts.append(f'<p class="af-approval-message">{escape_with_language(message)}</p>')
     params = plan_params(request) if request.kind == "plan" else request.params
     remaining = params_html(

@@ -435,7 +435,7 @@ class RunRenderer:
         # Keys of two runs may be equal, so the subrun's keys get its run id as prefix.
         children += prefixed(content, f"{call.subrun_id}/")
         if not content and call.status != "running":
-            missing = f"<p>{translate('What this run did is not in this store.')}</p>"
+            missing = f"<p>{translate('The work of this run is not in this store.')}</p>"
             children.append(Node(f"{call.subrun_id}-missing", missing, css="af-quiet"))
         if result := self._result(call):
             children.append(Node(f"{call.id}-details", result, css="af-details"))

@@ -66,7 +66,7 @@ def saved_running(question: str) -> SavedOutput:
         Node("question", head, css="af-question", text=f"{translate('Run')}: {question}"),
         Node(
             "hint",
-            f"<p>{translate('Its end is shown by the cell that waits for it: `await run` or `run.wait()`.')}</p>",
+            f"<p>{translate('The cell that waits for the run shows its end: `await run` or `run.wait()`.')}</p>",
             css="af-quiet",
         ),
     )
@@ -81,13 +81,13 @@ def request_hint(request: TranscriptRequest, run_id: str) -> Node:
         listed = (
             f"<ul>{''.join(f'<li>{escape_with_language(choice)}</li>' for choice in choices)}</ul>" if choices else ""
         )
-        way = translate("{code} gives it.", code=f"<code>{escape(code)}</code>")
+        way = translate("{code} sends your answer.", code=f"<code>{escape(code)}</code>")
         html = f"<p>{translate('Waiting for your answer.')} {way}</p>{listed}"
         first = translate("Waiting for your answer: {question}", question=question_text(request))
         text = "\n".join([first, *(f"- {choice}" for choice in choices)])
         return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
     code = f'{run}.approve("{request.id}")'
-    way = translate("{code} approves it.", code=f"<code>{escape(code)}</code>")
+    way = translate("{code} approves the request.", code=f"<code>{escape(code)}</code>")
     first = translate("Waiting for your approval: {title}", title=labels.request_sentence(request))
     html = f"<p>{escape_with_language(first)}</p><p>{way}</p>"
     steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
@@ -111,8 +111,8 @@ _HINTS: Mapping[str, EnglishText] = {
         "run."
     ),
     RUNNING: (
-        "It was still running when this was saved. `await run` shows its end; in a new kernel, "
-        "wb.runs(unfinished=True) lists it and wb.pending() shows its requests."
+        "The run was still running when this was saved. `await run` shows its end; in a new kernel, "
+        "wb.runs(unfinished=True) lists the run and wb.pending() shows its requests."
     ),
 }
 

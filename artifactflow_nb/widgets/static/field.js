@@ -13,7 +13,7 @@
 const KIND_HINTS = {
   integer: translate("A whole number."),
   number: translate("A number."),
-  list: translate("One on each line."),
+  list: translate("One text on each line."),
   json: translate("JSON."),
 };
 const KINDS_OF_LINES = ["multiline", "json", "list"];

@@ -136,7 +136,7 @@ class ItemsField {
     this.renumber();
     if (item.root.contains(focused)) focused.focus({ preventScroll: true }); // an element that is moved in the page loses the focus
     item.root.scrollIntoView({ block: "nearest" });
-    this.status.textContent = translate("Moved to place {number} of {total}.", { number: to + 1, total: this.items.length });
+    this.status.textContent = translate("Item moved to position {number} of {total}.", { number: to + 1, total: this.items.length });
   }
 
   /** @param {Item} item */

@@ -37,7 +37,7 @@ def test_block_is_right_of_its_dependencies() -> None:
 def test_key_explains_the_lines_that_are_drawn() -> None:
     """A dashed arrow and a dashed box have different meanings; the key has those that occur."""
     fresh = plot_blocks("P", tree(block("A"), block("B", "A")))
-    assert fresh.get_xlabel() == "Arrow: from a block to one that depends on it."
+    assert fresh.get_xlabel() == "Arrow: from a block to a dependent block."
     stale = plot_blocks("P", tree(block("A", text="new"), block("B", "A"), block("C", text="")))
     assert stale.get_xlabel().splitlines()[1:] == ["Dashed arrow: changed since.", "Dashed box: empty."]
 
@@ -73,7 +73,7 @@ def test_stale_and_empty_blocks_differ_without_colour() -> None:
     assert [box.get_linewidth() for box in boxes] == [1, 3, 3, 1]
     assert [box.get_linestyle() for box in boxes] == ["-", "-", "-", "--"]
     assert alt_text(graph) == (
-        "Blocks of P. 4 blocks in 3 columns, each right of those it needs. Stale: B, C. Empty: D."
+        "Blocks of P. 4 blocks in 3 columns, each right of its dependencies. Stale: B, C. Empty: D."
     )
 
 
