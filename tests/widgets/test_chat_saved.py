@@ -58,7 +58,7 @@ def test_newest_of_many_long_answers_are_saved_in_full(workbench: OpenWorkbench,
         whole = [i for i in range(1, 31) if f"The end of {i}." in text]
         assert whole == list(range(whole[0], 31))
         assert text.count("Shortened: ") == whole[0] - 1
-        assert f"Of {whole[0] - 1} older answers" in text
+        assert f"Only the beginning of {whole[0] - 1} older answers" in text
     written = wb.conversation().to_html(tmp_path / "all.html").read_text()
     assert all(f"The end of {i}." in written for i in range(1, 31))
 

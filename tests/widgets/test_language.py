@@ -32,7 +32,7 @@ HAN = re.compile("[一-鿿]")
 
 def test_unknown_language_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message has the setting, its value and the languages; the environment chooses one."""
-    with pytest.raises(UsageError, match=r"language \(AF_LANGUAGE\) is 'de': it must be one of 'en', 'zh'"):
+    with pytest.raises(UsageError, match=r"language \(AF_LANGUAGE\) is 'de': it must be 'en' or 'zh'"):
         af.Settings.load(language="de")
     assert af.Settings.load().language == "en"
     monkeypatch.setenv("AF_LANGUAGE", "zh")
