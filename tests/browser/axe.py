@@ -55,10 +55,10 @@ _SETTLED = """async () => {
 
 
 def axe(page: Page, selector: str = ".af-run", rules: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Violations of the given rules (default: all) within the visible elements of a selector, also in shadow roots.
+    """Return violations of the rules (default: all) within the visible elements of a selector, also in shadow roots.
 
-    Each has `id` (the rule), `impact`, `help` and `nodes` (elements with the reason). It is an error if the selector
-    matches no visible element.
+    A violation has `id` (the rule), `impact`, `help` and `nodes` (elements with the reason). A selector without a
+    visible element is an error.
     """
     _load(page)
     violations: list[dict[str, Any]] = page.evaluate(_RUN, [selector, {"runOnly": list(rules)} if rules else {}])
@@ -82,7 +82,7 @@ def _load(page: Page | Frame) -> None:
 
 
 def axe_in_both_themes(page: LabPage, selector: str = ".af-run") -> list[str]:
-    """Violations in the current theme, then in the other one, which stays active; one line each.
+    """Return violations in the current and then in the other theme, which stays active; one line each.
 
     Rules that do not depend on colours are checked once.
     """

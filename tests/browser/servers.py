@@ -132,7 +132,7 @@ def lab_server(
     """Start a front end with its own configuration; on exit stop it and its kernels.
 
     Args:
-        home: An empty folder for its files.
+        home: An empty folder for the files of the front end.
         env: Additional environment variables.
         front_end: The program to start.
     """
@@ -193,7 +193,7 @@ def _arguments(server: LabServer) -> list[str]:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """The caller's environment with every folder of Jupyter and IPython moved below `home`."""
+    """Return the caller's environment with every folder of Jupyter and IPython below `home`."""
     settings = home / "settings"
     for plugin, values in _SETTINGS.items():
         package, name = plugin.split(":")
@@ -214,7 +214,7 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def call_api(server: LabServer, method: str, path: str, body: object = None) -> Any:
-    """Send a request with a JSON body and return the JSON of the response; None if it is empty."""
+    """Send a request with a JSON body and return the JSON of the response; None for an empty response."""
     connection = HTTPConnection(server.address.removeprefix("http://"), timeout=20)
     try:
         connection.request(method, f"/api/{path}?token={server.token}", None if body is None else json.dumps(body))
@@ -225,7 +225,7 @@ def call_api(server: LabServer, method: str, path: str, body: object = None) -> 
 
 
 def start_kernel(server: LabServer, name: str) -> None:
-    """Start the kernel of a notebook unless it has one, so that it loads in parallel with the page."""
+    """Start the kernel of a notebook without a kernel, so that the kernel starts in parallel with the page."""
     if not any(session["path"] == name for session in call_api(server, "GET", "sessions")):
         session = {"path": name, "type": "notebook", "name": Path(name).name, "kernel": {"name": "python3"}}
         call_api(server, "POST", "sessions", session)

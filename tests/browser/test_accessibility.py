@@ -1,4 +1,4 @@
-"""axe-core finds nothing in any panel, light and dark: the table that each new one joins.
+"""axe-core finds nothing in any panel, light and dark: a new panel is added to the table.
 
 What is found in elements of the front end itself is left to the front end: axe is given ours. All rules are on. The
 pages of the server, which are ours as a whole, are in test_server_page.py, and those in the side panel in
@@ -63,7 +63,7 @@ LAYOUT = f"ipywidgets.VBox([{', '.join(PANELS.values())}])"
 
 
 def in_notebook(cells: tuple[str, ...], n_views: int, lab: LabServer, open_page: OpenPage) -> list[str]:
-    """What axe finds in the outputs of cells in both themes."""
+    """The violations in the outputs of cells in both themes."""
     page = open_page(new_notebook(lab, SETUP, *cells))
     page.page.set_viewport_size(TALL)
     page.open()

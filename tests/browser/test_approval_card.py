@@ -202,7 +202,7 @@ def test_unchanged_values_are_sent_unchanged(stage: Stage) -> None:
 
 
 def test_edited_fields_are_sent_unchanged(stage: Stage) -> None:
-    """Every kind of field sends its content: a text with its blanks, a list by lines, an empty field as none."""
+    """Every kind of field sends its content: a text with blanks, a list by lines, an empty field as no value."""
     stage.ask(question())
     stage.button("Edit parameters send").click()
     stage.field("to").fill("  Bob ")
@@ -222,7 +222,7 @@ def test_edited_fields_are_sent_unchanged(stage: Stage) -> None:
 
 
 def test_no_value_differs_from_an_empty_text(stage: Stage) -> None:
-    """A checkbox represents no value; typing unchecks it, and checking it empties the field."""
+    """A checkbox represents no value; typing unchecks the checkbox, and checking the checkbox empties the field."""
     stage.ask(question())
     stage.button("Edit parameters send").click()
     none, note = stage.page.get_by_label("No value for note"), stage.field("note")
@@ -241,7 +241,7 @@ def test_no_value_differs_from_an_empty_text(stage: Stage) -> None:
 
 
 def test_invalid_value_shows_its_error_at_the_field(stage: Stage) -> None:
-    """JSON is checked before it is sent; an error of the kernel is shown at its field, which gets the focus."""
+    """JSON is checked before sending; an error of the kernel is shown at its field, and the field gets the focus."""
     stage.ask(question())
     stage.button("Edit parameters send").click()
     stage.field("headers").fill("{")
@@ -266,7 +266,7 @@ def test_invalid_value_shows_its_error_at_the_field(stage: Stage) -> None:
 
 
 def test_answer_instead_is_sent_as_an_instruction(stage: Stage) -> None:
-    """A form with one field replaces the buttons, and its text is sent instead of an approval."""
+    """A form with one field replaces the buttons; the text of the field is sent instead of an approval."""
     stage.ask(question())
     stage.button("Instruct instead send").click()
     expect(stage.button("Approve send")).to_be_hidden()
@@ -351,7 +351,7 @@ def test_focus_moves_to_the_next_card(stage: Stage) -> None:
 
 
 def test_several_requests_are_decided_at_once(stage: Stage) -> None:
-    """Checkboxes choose the requests that a button decides, with one note and scope; one alone has no checkbox."""
+    """Checkboxes choose the requests that a button decides, with one note and scope; a single card has no checkbox."""
     stage.ask(question())
     expect(stage.page.get_by_role("checkbox", name="Include:")).to_have_count(0)
     expect(stage.button("Approve all")).to_have_count(0)
@@ -385,7 +385,7 @@ def test_buttons_stay_in_view_below_a_long_card(stage: Stage, width: int) -> Non
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (800, 420), (390, 640)])
 @pytest.mark.parametrize("n_cards", [1, 3])
 def test_foot_never_covers_the_beginning_of_a_card(stage: Stage, width: int, height: int, n_cards: int) -> None:
-    """Wherever the page is scrolled to, the title and 120 pixels of the text are above the buttons that stick."""
+    """At every scroll position, the title and 120 pixels of the text are above the sticky buttons."""
     stage.page.set_viewport_size({"width": width, "height": height})
     for n in range(n_cards):
         stage.ask(question(f"req-{n}", preview="\n\n".join(f"Paragraph {n}" for n in range(90))))
@@ -397,7 +397,7 @@ def test_foot_never_covers_the_beginning_of_a_card(stage: Stage, width: int, hei
 
 @pytest.mark.parametrize("n_cards", [1, 3])
 def test_buttons_follow_the_text_without_a_gap(stage: Stage, n_cards: int) -> None:
-    """Where the end of a card is in view, nothing is between its text and the buttons."""
+    """If the end of a card is in view, the buttons follow the text directly."""
     stage.page.set_viewport_size({"width": 1280, "height": 950})
     for n in range(n_cards):
         stage.ask(question(f"req-{n}", preview="A short text."))
@@ -434,7 +434,7 @@ def test_bar_of_several_cards_stays_in_view_and_hides_no_focus(stage: Stage, wid
 
 
 def test_key_hints_are_shown_where_the_keys_work(stage: Stage) -> None:
-    """Only the focused card, or the bar of several, shows them; they move no button, and the scope appears once."""
+    """Only the focused card, or the bar of several cards, shows hints; hints move no button; the scope appears once."""
     hosts = {"hosts": ("one.example",)}
     for request_id in ("req-1", "req-2"):
         stage.ask(question(request_id, **hosts))
@@ -474,7 +474,7 @@ def test_long_preview_is_shown_in_full(stage: Stage) -> None:
 
 
 def test_known_texts_of_a_list_are_checkboxes(stage: Stage) -> None:
-    """The chosen texts are sent in the order of the checkboxes; an unchanged list is sent as it was."""
+    """The chosen texts are sent in the order of the checkboxes; an unchanged list is sent unchanged."""
     stage.form(FormField("tools", "list", ("gone", "b"), "Tools", choices=("a", "b"), keep=True))
     stage.button("Send").click()
     assert stage.sent[-1] == ["say", {"values": {"tools": ["gone", "b"]}}]
@@ -493,7 +493,7 @@ def answer(choice: str, note: str) -> list[Any]:
 
 
 def test_choice_of_a_question_is_its_answer(stage: Stage) -> None:
-    """A click on a choice sends it; after an error the card shows the reason and can be used again."""
+    """A click on a choice sends the choice; after an error the card shows the reason and can be used again."""
     stage.ask(person_question("New York City", "New York State"))
     group = stage.page.get_by_role("group", name="Your answer: The city or the state?")
     group.get_by_role("button", name="New York State").click()
@@ -777,7 +777,7 @@ def test_card_disappears_when_code_decides(lab: LabServer, open_page: OpenPage) 
 
 
 def test_card_displays_the_error_of_the_kernel(lab: LabServer, open_page: OpenPage) -> None:
-    """If the tool is no longer registered, the card says so, and works once the tool is registered again."""
+    """If the tool is no longer registered, the card says so; once the tool is registered again, the card works."""
     forget = "entry = wb._thread.engine.tools._tools.pop('send')"
     page = open_notebook(lab, open_page, ask_cell("call", "'Done.'"), forget, "wb.tool(entry)", RECEIVED)
     out = page.output(0)

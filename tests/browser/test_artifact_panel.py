@@ -56,7 +56,7 @@ print(report.version, report.created_by, "by hand" in report.content)"""
 
 @pytest.fixture
 def page(lab: LabServer, open_page: Callable[[str], LabPage]) -> LabPage:
-    """A notebook with three artifacts, one of them in two versions, and their panel."""
+    """A notebook with the panel of three artifacts; one artifact has two versions."""
     page = open_page(new_notebook(lab, SETUP, SHOW, ASK_AGAIN, READ))
     page.open()
     page.run_cell(0)
@@ -97,7 +97,7 @@ def test_versions_are_read_and_compared(page: LabPage) -> None:
 
 
 def test_draft_survives_a_new_version_of_a_run(page: LabPage) -> None:
-    """Typed text stays when a run adds a version; saving is refused first, then possible on top of that version."""
+    """Typed text stays when a run adds a version; saving is refused first, then possible on top of the version."""
     press(page, "Edit")
     field = live(page).get_by_label("Text of version 2")
     expect(field).to_be_focused()

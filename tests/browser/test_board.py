@@ -220,7 +220,7 @@ def test_cards_are_moved_with_the_keyboard(page: LabPage) -> None:
 
 
 def test_cards_are_dragged(page: LabPage) -> None:
-    """Dropped on a card, a card is placed before it; dropped on a column, at its end. Notebook cells do not move."""
+    """A drop on a card places the dragged card before it, a drop on a column at the end. Notebook cells do not move."""
     page.page.set_viewport_size({"width": 1280, "height": 1400})  # a page that scrolls below the pointer starts no drag
     card(page, "Satellites").drag_to(card(page, "Gauges"), target_position={"x": 20, "y": 4})
     expect(column(page, 1).locator(".af-board-name")).to_have_text(["Satellites", "Gauges"])

@@ -172,7 +172,7 @@ def test_approve_and_stop_by_keyboard(page: LabPage) -> None:
 
 
 def test_conversations_are_changed_by_keyboard(page: LabPage) -> None:
-    """New starts a conversation, the list opens the first one again; each time the composer has the focus."""
+    """New starts a conversation, the list opens the first conversation again; each time the composer has the focus."""
     ask(page, "How many?")
     expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
     press(page, "begin a new conversation")
@@ -337,7 +337,7 @@ def test_chat_follows_the_end_until_the_reader_scrolls_up(page: LabPage, host: s
 
 
 def test_two_chats_and_a_cell_stay_in_sync(page: LabPage) -> None:
-    """Both chats display each question, also that of a cell, and an approval removes both cards."""
+    """Both chats display each question, also a cell's question, and an approval removes both cards."""
     ask(page, "How many?")
     expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
     page.run_cell(2)

@@ -45,7 +45,7 @@ _COUNT_SWAPS = """() => {
 
 
 def show(server: LabServer, open_page: OpenPage, *cells: str, setup: str = SETUP_BRIEF, new: bool = False) -> LabPage:
-    """A notebook whose first two cells have run, the second with a chat; a `new` page has an adjustable clock."""
+    """A notebook after its first two cells, the second with a chat; a `new` page has an adjustable clock."""
     page = open_page(new_notebook(server, setup, *cells), new=new)
     if new:
         page.page.clock.install()

@@ -85,7 +85,7 @@ run"""
 def test_text_source_opens_at_its_passage(
     lab: LabServer, open_page: OpenPage, cell: int, sentence: str, link: str
 ) -> None:
-    """From a saved output the editor opens a text at its line, from a live view the preview of Markdown its heading."""
+    """A link opens the text's line in the editor; from a live view, the heading in the preview of Markdown."""
     place = f"opened{cell}{len(link)}"
     folder = lab.root / place / "notes"
     folder.mkdir(parents=True)

@@ -85,7 +85,7 @@ def width_of(panel: Locator) -> float:
 
 @pytest.fixture(scope="module")
 def notebook(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
-    """A notebook with all comparisons and the timeline, live, each opened where it can be."""
+    """A notebook with all comparisons and the timeline, live, with open folds."""
     page = windows.open(new_notebook(lab, SETUP, *CELLS.values()), lab)
     page.page.set_viewport_size({"width": WIDTHS[0], "height": HEIGHT})
     page.open()

@@ -1,4 +1,4 @@
-"""The composer of the chat in JupyterLab: it fits its host, completes, takes files, and queues questions."""
+"""The composer of the chat in JupyterLab: size, completions, files, and queued questions."""
 
 import pytest
 from browser.axe import axe_in_both_themes
@@ -54,7 +54,7 @@ def composer(page: LabPage) -> Locator:
 
 
 def test_chat_fits_its_host_at_any_width(lab: LabServer, open_page: OpenPage) -> None:
-    """Bar and form are visible at once in a notebook, and in a tab of its own, which the chat fills."""
+    """Bar and form are visible at once in a notebook, and in a tab that the chat fills."""
     page = open_notebook(lab, open_page)
     composer(page).fill("Tell me at length.")
     composer(page).press("Enter")

@@ -1,4 +1,4 @@
-"""What a reader sees of a report: formulas, citations, code, tables; live, saved, untrusted and exported."""
+"""The visible contents of a report: formulas, citations, code, tables; live, saved, untrusted and exported."""
 
 import os
 import re
@@ -235,7 +235,7 @@ _OVERLAPS = """box => {
 
 
 def expect_apart(boxes: Locator) -> None:
-    """The buttons of code and tables cover nothing, also while one has the focus or the pointer."""
+    """The buttons of code and tables cover nothing, even while a button has the focus or the pointer."""
     for box in boxes.all():
         box.get_by_role("button").last.hover()
         assert not box.evaluate(_OVERLAPS)

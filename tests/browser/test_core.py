@@ -1,4 +1,4 @@
-"""What a reader does first, in the front ends and modes that no other test has: ask, read, decide, edit, reload."""
+"""The first actions of a reader, in front ends and modes that no other test has: ask, read, decide, edit, reload."""
 
 import shutil
 from pathlib import Path

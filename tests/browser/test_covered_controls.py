@@ -1,4 +1,4 @@
-"""What appears over a page covers no control: the line about a waiting request, and the completions of the composer."""
+"""The line about a waiting request and the completions of the composer appear over a page, and cover no control."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def test_line_about_a_request_covers_no_control(chromium: Browser, width: int) -
 
 @pytest.mark.parametrize(("top", "is_below"), [(0, True), (560, False)])
 def test_completions_are_inside_of_the_window(chromium: Browser, top: int, *, is_below: bool) -> None:
-    """The list is above the field, but below it if the field is at the top of the window."""
+    """The list is above the field, or below a field at the top of the window."""
     page = chat(chromium, 1280, top)
     assert (page.evaluate(COMPLETE) > 0) == is_below
     box = page.locator(".af-complete").bounding_box()

@@ -51,7 +51,7 @@ def actions(page: LabPage, cell: int) -> Locator:
 
 
 def test_ended_run_can_be_copied_asked_again_and_continued(lab: LabServer, open_page: OpenPage) -> None:
-    """The buttons are below the saved output, not in it; a chat replaces the output and is saved in its place."""
+    """The buttons are below the saved output, not within; a chat replaces the output and is saved instead."""
     page = open_page(new_notebook(lab, WORK))
     page.open()
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -107,7 +107,7 @@ def test_only_a_report_that_was_written_can_be_copied(lab: LabServer, open_page:
 
 
 def test_buttons_go_with_the_kernel_and_return_with_the_page(lab: LabServer, open_page: OpenPage) -> None:
-    """A reloaded page has the buttons, for a failed run too; without a kernel there are none."""
+    """A reloaded page has the buttons, for a failed run too; without a kernel the buttons are removed."""
     page = open_page(new_notebook(lab, WORK, FAIL))
     page.open()
     page.run_all()
@@ -152,7 +152,7 @@ def of_kernel(name: str) -> str:
 
 
 def test_buttons_are_those_of_the_kernel_of_their_notebook(lab: LabServer, open_page: OpenPage) -> None:
-    """Two notebooks of one page have the same store; each asks again in its own kernel, and in no other one."""
+    """Two notebooks of a page have the same store; a button of a notebook asks again in its own kernel only."""
     ask = "again = wb.ask('And again?')\nagain"
     (lab.root / "two").mkdir()
     write_notebook(lab, "two/first.ipynb", [of_kernel("first")])

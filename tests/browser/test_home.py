@@ -132,7 +132,7 @@ def test_model_is_connected(lab: LabServer, open_page: OpenPage) -> None:
 
 
 def test_home_keeps_its_height_when_a_run_starts(lab: LabServer, open_page: OpenPage) -> None:
-    """Space for a run and its conversation is reserved, so that the cell that started the run remains in view."""
+    """The home reserves space for a run and its conversation, so that the cell that started the run remains in view."""
     model = "af.ScriptedModel(['word ' * 200], delay_s=0.05)"
     start = f"import artifactflow_nb as af\nwb = af.Workbench(data_dir='calm', model={model})"
     page = open_page(new_notebook(lab, start, SHOW, "run = wb.ask('Is the sea calm?')"))

@@ -1,4 +1,4 @@
-"""Hostile texts in every place of a run and every component, in a browser: none runs code or sends a request.
+"""Hostile texts in every part of a run and every component, in a browser: no text runs code or sends a request.
 
 `tests/widgets/test_hostile_texts.py` has every text in every place.
 """
@@ -209,7 +209,7 @@ def show_component(name: str) -> str:
 
 
 def parts_of(page: str) -> Iterator[str]:
-    """The HTML without the images that contain our drawings, then each of these drawings."""
+    """Split HTML: first the HTML without the images of our drawings, then each drawing."""
     yield IMAGE.sub("", page)
     for found in IMAGE.finditer(page):
         yield STYLE.sub("", base64.b64decode(found[1]).decode(), count=1)
@@ -313,7 +313,7 @@ def press_all(page: LabPage, cell: int, selector: str) -> None:
 
 
 def open_cards(page: LabPage) -> None:
-    """Open the form of each card: one for an answer, all others for parameters."""
+    """Open the form of each card: for an answer on one card, for parameters on the others."""
     press_all(page, RUN, "[aria-label='Instruct instead choose 0']")
     press_all(page, RUN, "[aria-label^='Edit parameters']:not([aria-label$='choose 0'])")
     expect(live(page, RUN, ".af-approval form")).to_have_count(N_CARDS, timeout=SOON_MS)

@@ -37,7 +37,7 @@ def assert_readable(page: LabPage) -> None:
 
 @pytest.mark.parametrize("mode", ["", AS_WIDGETS], ids=["page", "widget"])
 def test_click_takes_effect_after_the_cell_in_ipykernel_6(mode: str, lab6: LabServer, open_page: OpenPage) -> None:
-    """Ipykernel 6.31 receives clicks only between two cells: until then card and view say that they wait for it."""
+    """Ipykernel 6.31 receives clicks only between two cells: until then card and view wait for the kernel, and say so."""
     page = open_page(new_notebook(lab6, mode + ASK_AT_ONCE, COMPUTE), lab6)
     page.open()
     page.run_cell(0)
@@ -69,7 +69,7 @@ def test_text_streams_while_ipykernel_6_computes(lab6: LabServer, open_page: Ope
 
 
 def test_awaiting_cell_receives_the_click(lab: LabServer, open_page: OpenPage) -> None:
-    """With ipykernel 7 a cell that awaits the run shows what waits, and ends with the run after the click."""
+    """With ipykernel 7 a cell that awaits the run shows the request, and ends with the run after the click."""
     page = open_page(new_notebook(lab, ASK_AT_ONCE, AWAIT))
     page.open()
     page.run_all()

@@ -79,7 +79,7 @@ CONTENTS = (QUESTION, QUESTION, "It goes on.", "Timeline", "Aim", "It is written
 
 
 def test_hidden_panels_are_right_when_their_tab_is_opened(lab: LabServer, open_page: OpenPage) -> None:
-    """A decision in the last tab reaches the panels of hidden tabs; each is displayed in full once it is opened."""
+    """A decision in the last tab reaches the panels of hidden tabs; an opened tab displays its whole panel."""
     page = open_cells(lab, open_page, EVERY)
     tabs = page.output(0).get_by_role("tab")
     expect(tabs).to_have_count(7, timeout=SOON_MS)
@@ -98,7 +98,7 @@ CHANGED = f"{WORKBENCH}chat = wb.chat()\nbox = ipywidgets.VBox([chat, chat])\nbo
 
 
 def test_panel_is_shown_twice_removed_and_added_again(lab: LabServer, open_page: OpenPage) -> None:
-    """Both views of one panel follow it; a view that is added again has what happened meanwhile."""
+    """Both views of one panel are updated; a view that is added again has the changes made meanwhile."""
     page = open_cells(lab, open_page, CHANGED, "box.children = ()", "box.children = (ipywidgets.HBox([chat]),)")
     chats = views(page, ".af-chat")
     expect(chats).to_have_count(2, timeout=SOON_MS)

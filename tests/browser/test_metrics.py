@@ -103,7 +103,7 @@ def test_new_calls_appear_without_taking_the_focus(lab: LabServer, open_page: Op
 
 
 def test_group_shows_its_runs_and_a_run_its_conversation(lab: LabServer, open_page: OpenPage) -> None:
-    """Both with Enter; the button that leads back has the focus of the run again."""
+    """Enter opens a group and a run; the button that leads back returns the focus to the run."""
     page = open_notebook(lab, open_page)
     panel, keyboard = live(page), page.page.keyboard
     panel.get_by_role("button", name="Search agent: show the runs").focus()

@@ -87,7 +87,7 @@ def toasts_on(server: LabServer) -> Iterator[None]:
 
 
 def test_notification_leads_to_the_card_and_ends(lab: LabServer, open_page: OpenPage) -> None:
-    """While its cards are out of view, the run has one notification behind the bell, whose button leads to them."""
+    """While the cards of a run are out of view, the bell has one notification, and its button leads to the cards."""
     page = out_of_view(lab, open_page, SETUP)
     expect(bell(page)).to_have_text("1", timeout=SOON_MS)
     page.command("apputils:display-notifications")
@@ -104,7 +104,7 @@ def test_notification_leads_to_the_card_and_ends(lab: LabServer, open_page: Open
 
 
 def test_notification_follows_the_decisions(lab: LabServer, open_page: OpenPage) -> None:
-    """The notification names the requests that still wait, and disappears with the last one."""
+    """The notification names the requests that still wait, and disappears with the last request."""
     page = out_of_view(lab, open_page, SETUP, DECIDE)
     expect(bell(page)).to_have_text("1", timeout=SOON_MS)
     page.command("apputils:display-notifications")
@@ -127,7 +127,7 @@ def test_no_notification_while_the_card_is_visible(lab: LabServer, open_page: Op
 
 
 def test_each_request_is_in_one_notice(chromium: Browser) -> None:
-    """The notice of a run has its requests, the notice of the home those that no other view shows."""
+    """The notice of a run has the run's requests, the notice of the home the requests that no other view shows."""
     page = chat(chromium, 1280, 600)
     assert page.evaluate(NOTICES) == [[["a", "b"]], [["b"], ["a"]], [["b"]], [["b"]], []]
     page.close()
@@ -140,7 +140,7 @@ def test_line_leads_to_the_view_of_a_run_before_lists_of_all_runs(chromium: Brow
 
 
 def test_toast_appears_in_another_notebook(lab: LabServer, open_page: OpenPage) -> None:
-    """The toast replaces the line. Once it is closed, neither returns; the request is in the list behind the bell."""
+    """The toast replaces the line. A closed toast and the line do not return; the list behind the bell has the request."""
     page = open_page(new_notebook(lab, SETUP, LATER), new=True)
     with toasts_on(lab):
         page.open()

@@ -102,7 +102,7 @@ wb.chat(flow="letters")"""
 
 
 def open_notebook(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
-    """A notebook whose first cell, which defines the helpers for graphs, has run."""
+    """A notebook after its first cell, which defines the helpers for graphs."""
     name = new_notebook(lab, SETUP, *cells)
     shutil.copy(GRAPHS, (lab.root / name).with_name(GRAPHS.name))
     page = open_page(name)

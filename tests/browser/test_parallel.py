@@ -1,4 +1,4 @@
-"""Sub-agents that work at the same time, in JupyterLab: each line says what its agent does."""
+"""Sub-agents that work at the same time, in JupyterLab: each line has the activity of its agent."""
 
 import pytest
 from browser.axe import axe_in_both_themes

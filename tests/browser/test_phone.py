@@ -43,7 +43,7 @@ def page_with(chromium: Browser, width: int, body: str, css: str) -> Page:
 
 
 def sub_agents() -> str:
-    """HTML of a run with two sub-agents: one works, one has failed."""
+    """Return the HTML of a run with a working and a failed sub-agent."""
     script = Script()
     script.add("agent_start", job_id="main", step=1, instruction="", model="m")
     for n, task in enumerate(("Find how fast the Baltic Sea rises, by gauges and by satellites.", "Find the rest.")):
@@ -69,7 +69,7 @@ def sub_agents() -> str:
 
 
 def live_html(node: Node) -> str:
-    """HTML of a node and its children as a live page has it, with the controls that a saved output leaves out."""
+    """Return the HTML of a node and its children in a live page, with the controls that a saved output leaves out."""
     children = "".join(map(live_html, node.children))
     if node.kind == "fold":
         return f'<details class="{node.css}"><summary>{node.html}</summary>{children}</details>'
@@ -97,7 +97,7 @@ def test_head_of_a_chat_takes_two_rows(chromium: Browser, width: int, language: 
 
 @pytest.mark.parametrize("width", [1280, 800, 390])
 def test_line_of_a_sub_agent_takes_two_rows_at_most(chromium: Browser, width: int) -> None:
-    """Its name and what it does, then its time and tokens: while it works, and when it has failed."""
+    """A line has the name and the activity, then the time and tokens, for a working and for a failed sub-agent."""
     page = page_with(chromium, width, sub_agents(), "")
     lines = page.locator(".af-job > summary")
     assert lines.count() == 2

@@ -85,7 +85,7 @@ def settle(page: LabPage, ms: int) -> None:
 def test_pictures_of_a_waiting_and_a_finished_run(
     lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path
 ) -> None:
-    """A run that waits for a decision is pictured in the light theme, and once finished in the dark one."""
+    """A run that waits for a decision is pictured in the light theme, and the finished run in the dark theme."""
     folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
     (lab.root / "pictures").mkdir()
     shutil.copytree(HANDBOOK, lab.root / "pictures" / "handbook")

@@ -88,7 +88,7 @@ def test_option_with_an_arrow_moves_the_cursor_on_a_mac(stage: Stage) -> None:
 
 
 def test_steps_are_added_and_removed(stage: Stage) -> None:
-    """A new step gets the focus in its first field; after a removal the next step gets it."""
+    """A new step gets the focus in its first field; after a removal the next step gets the focus."""
     stage.button("Remove: steps 2").click()
     expect(stage.button("Remove: steps 2")).to_be_focused()
     stage.button("Add to steps").click()
@@ -98,7 +98,7 @@ def test_steps_are_added_and_removed(stage: Stage) -> None:
 
 
 def test_invalid_field_of_a_step_shows_its_error(stage: Stage) -> None:
-    """The field shows the error and gets the focus, also if its step was folded."""
+    """The field shows the error and gets the focus, even in a folded step."""
     sent(stage)
     stage.reply(failed=True, errors={"steps.1.tools": "There is no such tool.", "steps": "Too many."})
     expect(stage.field("tools").nth(1)).to_be_focused()
@@ -107,7 +107,7 @@ def test_invalid_field_of_a_step_shows_its_error(stage: Stage) -> None:
 
 
 def test_node_keeps_its_content_when_its_kind_changes(stage: Stage) -> None:
-    """A line that becomes a fold, such as a step that starts, keeps its text, and a fold its children."""
+    """A line that becomes a fold, such as a starting step, keeps its text, and a fold of another kind its children."""
     inside = (Node("task", "<p>The input.</p>"), Node("result", "<p>The result.</p>"))
     states = [
         Node("step", '<b class="pending">One</b>', "leaf"),

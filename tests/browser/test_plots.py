@@ -24,7 +24,7 @@ llm, tools = wb.llm_calls_df(), wb.tool_calls_df();""",
 
 
 def test_each_plot_is_a_picture_and_offline(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
-    """Each plot is shown once, and fetches nothing."""
+    """Each plot is shown once, and sends no request."""
     page = open_page(new_notebook(lab, *CELLS))
     page.open()
     for cell in range(len(CELLS)):

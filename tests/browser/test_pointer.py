@@ -1,4 +1,4 @@
-"""Two requests one after the other in the same place: a second click must not decide the second one unseen."""
+"""Two successive requests at the same position: a second click must not decide the second request unseen."""
 
 import pytest
 from browser.conftest import OpenPage

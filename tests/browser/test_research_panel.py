@@ -57,7 +57,7 @@ def side_panel(page: Page) -> FrameLocator:
 
 
 def axe_in_frames(page: Page) -> list[str]:
-    """What axe finds in the frames of the product."""
+    """The violations in the frames of the product."""
     frames = [frame for frame in page.frames if "artifactflow" in frame.url]
     assert frames
     return [line for frame in frames for line in axe_in_page(frame)]
@@ -106,7 +106,7 @@ def test_launcher_card_opens_the_page_in_a_tab(chromium: Browser, server: LabSer
 
 
 def test_selection_fills_the_form_and_asks_nothing(chromium: Browser, server: LabServer, client: Client) -> None:
-    """The menu of a cell quotes the selected text, or the whole cell; the person writes the question and sends it."""
+    """The menu of a cell quotes the selected text, or the whole cell; the person writes and sends the question."""
     n_before = len(client.get("/chat").json()["conversations"])
     page = open_lab(chromium, server)
     before = (server.root / "notes.ipynb").read_bytes()

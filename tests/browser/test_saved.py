@@ -201,7 +201,7 @@ def test_saved_notebook_is_readable_without_a_kernel(saved: Path, open_page: Ope
 
 
 def test_new_kernel_continues_saved_runs(saved: Path, open_page: OpenPage) -> None:
-    """Saved outputs stay readable, and in new live views one run is asked again, one approved and one resumed."""
+    """Saved outputs stay readable; new live views ask one run again, approve one run and resume one run."""
     page = open_page(f"{saved.parent.name}/run.ipynb")
     page.open()
     assert_displayed(page)

@@ -345,7 +345,7 @@ PRESS_AS_SOON_AS_IT_IS_THERE = """([x, y, text]) => {
 
 
 def test_second_click_does_not_approve_the_next_request_unseen(chromium: Browser, tmp_path: Path) -> None:
-    """The next card appears at the place of the first; a click at once does nothing, and the page says so."""
+    """The next card appears at the position of the first; an immediate click does nothing, and the page says so."""
     texts = [f"# Ferries\n\nFares: {n} crowns." for n in (3, 4, 5)]  # of the same height
     created = af.ToolCall("create_artifact", {"id": "report", "title": "Ferries", "content": texts[0]})
     fares = [af.ToolCall("rewrite_artifact", {"id": "report", "content": text}) for text in texts[1:]]

@@ -96,7 +96,7 @@ def test_tree_is_read_with_mouse_and_keyboard(page: LabPage) -> None:
 
 
 def test_branches_are_compared_and_continued(page: LabPage) -> None:
-    """Two variants are compared; then the panel and a cell continue the older one."""
+    """Two variants are compared; then the panel and a cell continue the older variant."""
     item(page, "variant 2 of 2").click()
     live(page).get_by_role("button", name="Compare with variant 1").click()
     compared = live(page).locator(".af-tree-read")

@@ -179,7 +179,7 @@ FOCUS = """() => {
 
 @pytest.mark.parametrize("show", ["run", "wb.pending()", "wb"])
 def test_keys_of_the_card_never_reach_the_notebook(lab: LabServer, open_page: OpenPage, show: str) -> None:
-    """Repeated `a` and `d` keep the focus in the view and neither add nor delete a cell, in each view of a request."""
+    """In each view of a request, repeated `a` and `d` keep the focus in the view and neither add nor delete a cell."""
     page = open_notebook(
         lab, open_page, SETUP, "run = wb.ask('Send the letters.');", "import asyncio\nawait asyncio.sleep(1)", show
     )

@@ -59,7 +59,7 @@ def test_layouts_take_panels_whose_values_can_be_observed(lab: LabServer, open_p
 
 
 def test_output_has_the_view_of_a_widget_until_the_run_ends(lab: LabServer, open_page: OpenPage) -> None:
-    """With `AF_LIVE=widget` a run streams and is approved in the view of a widget; its last output has none."""
+    """With `AF_LIVE=widget` a run streams and is approved in the view of a widget; the last output has no widget."""
     page = open_page(new_notebook(lab, AS_WIDGETS + ASK), lab)
     page.open()
     page.run_cell(0)

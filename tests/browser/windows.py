@@ -1,4 +1,4 @@
-"""Browser windows that several tests use one after the other.
+"""Browser windows that several tests use in succession.
 
 Loading JupyterLab takes seconds, opening a notebook in a loaded page a moment. The page of a failed test is closed, and
 so is a page that cannot be reset: the next test then loads a new one.
@@ -13,7 +13,7 @@ VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 
 
 class Windows:
-    """The windows of a browser; at most one for each server is reused."""
+    """The windows of a browser; at most one window per server is reused."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
@@ -42,7 +42,7 @@ class Windows:
 
 
 def _cleared(lab: LabPage) -> bool:
-    """Reset a page of JupyterLab except for its theme; False if that failed."""
+    """Reset a page of JupyterLab except for the theme; return whether the reset succeeded."""
     page = lab.page
     try:
         if not page.evaluate("'jupyterapp' in window"):

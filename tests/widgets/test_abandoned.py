@@ -1,4 +1,4 @@
-"""Views of a run whose process was killed: they show that, and follow the run once it is resumed."""
+"""Views of a run whose process was killed: the views show the interruption, and follow the run after a resume."""
 
 import shutil
 import subprocess
@@ -118,7 +118,7 @@ def test_abandoned_run_can_be_cancelled(wb: af.Workbench) -> None:
 
 
 def test_polling_detects_dead_process(tmp_path: Path) -> None:
-    """A run that another process drives turns from running to abandoned when that process is killed."""
+    """A run of another process turns from running to abandoned when the process is killed."""
     folder = tmp_path / "data"
     with subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE) as driving:
         assert driving.stdout

@@ -1,4 +1,4 @@
-"""The card of a question: its HTML, what the page makes its controls from, and the decision that comes back."""
+"""The approval card: its HTML, the data of its controls, and the decision that the page sends back."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def test_card_data_describes_request() -> None:
 
 
 def test_fields_have_labels_in_words() -> None:
-    """Built-in parameters have names in the language of the interface; those of a user's tool are words."""
+    """Built-in parameters have names in the language of the interface; parameters of a user's tool are words."""
 
     @tool(permission="confirm")
     def post(ctx: ToolContext, urls: list[str], reply_to: str, items: list[dict[str, str]]) -> str:
@@ -77,13 +77,13 @@ def test_fields_have_labels_in_words() -> None:
 
 
 def test_card_names_the_possible_outcomes() -> None:
-    """The page has buttons for these only; without any it has all buttons."""
+    """The page has buttons for the possible outcomes only; without a list of outcomes it has all buttons."""
     assert card(allowed=("approved", "instructed")).data["allowed"] == ["approved", "instructed"]
     assert card().data["allowed"] == []
 
 
 def test_budget_request_has_fields_for_limits() -> None:
-    """There is no tool: the limits are the fields, whatever tool has that name, and there is nothing to answer."""
+    """The limits are the fields, even if a tool has the name of the request, and the card takes no answer."""
     node = card(kind="budget", tool="budget", params={"tokens": 4000})
     assert [field["name"] for field in node.data["fields"]] == ["tokens", "usd", "seconds"]
     assert not node.data["answer"]
@@ -129,7 +129,7 @@ def test_plan_steps_are_editable_in_card() -> None:
 
 
 def test_tools_of_steps_are_chosen_from_those_of_the_executor() -> None:
-    """The form of a plan offers the known tools for each step, and for a new one."""
+    """The form of a plan offers the executor's tools for each step, and for a new step."""
     request = question(kind="plan", tool="plan_create", params={"title": "T", "steps": [{"title": "Find"}]})
     node = approval_card(request, with_step_tools(plan_create, ("web_search", "web_fetch", "report_failure")), str)
     _title, steps = node.data["fields"]
@@ -185,7 +185,7 @@ def test_question_of_a_graph_is_the_title() -> None:
 
 
 def test_parameters_follow_the_preview_folded() -> None:
-    """Only those that are not empty and that neither sentence nor preview shows are listed."""
+    """The list has only parameters that are not empty and that neither the sentence nor the preview shows."""
     params = {"id": "notes", "title": "My notes", "content": "# A", "tags": [], "note": "", "copies": 0}
     html = card(tool="create_artifact", params=params, preview="# A").html
     assert html.index("<h1>A</h1>") < html.index("<details><summary>Parameters</summary>")
@@ -196,7 +196,7 @@ def test_parameters_follow_the_preview_folded() -> None:
 
 
 def test_diff_preview_marks_lines() -> None:
-    """Removed lines are `<del>`, added ones `<ins>`, with their signs; a removed line may look like a header."""
+    """Removed lines are `<del>`, added lines `<ins>`, with their signs; a removed line may look like a header."""
     diff = "```diff\n--- a (version 1)\n+++ a as proposed\n@@ -1,2 +1,2 @@\n same\n--- old\n+new\n```"
     html = card(preview=diff).html
     assert "<del>--- old\n</del><ins>+new\n</ins>" in html
@@ -219,7 +219,7 @@ def test_diff_preview_marks_changed_words_of_a_paragraph() -> None:
 
 
 def test_question_is_plain_text_outside_its_card() -> None:
-    """Row, toast and screen reader get no Markdown and no font commands of formulas; the card renders them."""
+    """Row, toast and screen reader get no Markdown and no font commands of formulas; the card renders both."""
     text = r"As $\mathrm{NO_3^-}$ or as **nitrogen** (`N`), a < b?"
     request = question(kind="question", tool="ask_person", tool_call_id="call-1", title=text, params={"question": text})
     plain = "As NO_3^- or as nitrogen (N), a < b?"
@@ -279,7 +279,7 @@ def test_unchanged_form_approves_original_parameters() -> None:
 
 
 def test_invalid_decision_is_an_error() -> None:
-    """Errors name their fields; values that no page sends are refused too."""
+    """Errors name their fields; values that no page sends are refused, too."""
     with pytest.raises(FormError) as caught:
         decide({"copies": "many"})
     assert caught.value.fields.keys() == {"copies"}

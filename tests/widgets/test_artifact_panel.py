@@ -37,14 +37,14 @@ def show(wb: af.Workbench, *place: str, dated: bool = True) -> ShownView:
 
 @pytest.fixture
 def written(workbench: Any) -> Any:
-    """A workbench, its run that wrote a report, and the panel of it."""
+    """A workbench, a run that wrote a report, and the panel of the report."""
     wb = workbench([report(FIRST), "Done.", "More."])
     run = wb.ask("Write <b>it</b>.").wait(10)
     return wb, run, show(wb)
 
 
 def test_artifacts_of_the_branch_are_listed(written: Any) -> None:
-    """The chosen one is rendered, with its version, author and time."""
+    """The chosen artifact is rendered, with its version, author and time."""
     _, _, page = written
     assert "research_report · v1" in page.text
     assert "<em>here</em>" in page.html["text-rendered"]
@@ -89,7 +89,7 @@ def test_unchanged_edit_writes_nothing(written: Any) -> None:
 
 
 def test_conflicting_edit_is_refused_and_input_is_kept(written: Any) -> None:
-    """The form stays open; the reader can see the other version and save on top of it."""
+    """The form stays open; the reader can look at the other version and save on top."""
     _, run, page = written
     page.press("Edit")
     (form,) = [key for key, kind in page.kinds.items() if kind == "form"]
@@ -113,7 +113,7 @@ def test_conflicting_edit_is_refused_and_input_is_kept(written: Any) -> None:
 
 @pytest.mark.parametrize("end", ["save", "cancel"])
 def test_edit_stays_on_its_branch(workbench: Any, end: str) -> None:
-    """If another branch becomes active meanwhile, there is a note, and that branch is shown afterwards."""
+    """If another branch becomes active meanwhile, a note says so, and the active branch is shown after the edit."""
     wb = workbench([report(FIRST), "Done.", "Left.", "Right."])
     first = wb.ask("Write.").wait(10)
     left = wb.ask("Left?", conversation_id=first).wait(10)
@@ -134,7 +134,7 @@ def test_edit_stays_on_its_branch(workbench: Any, end: str) -> None:
 
 
 def test_edit_follows_its_growing_branch(workbench: Any) -> None:
-    """A new question on the same branch is followed, and a version that its run writes is a conflict."""
+    """The panel follows a new question on the branch; a version that the question's run writes is a conflict."""
     wb = workbench([report(FIRST), "Done.", REWRITE, "Rewritten."])
     first = wb.ask("Write.").wait(10)
     page = show(wb)
@@ -148,7 +148,7 @@ def test_edit_follows_its_growing_branch(workbench: Any) -> None:
 
 
 def test_older_versions_can_be_listed(written: Any) -> None:
-    """The newest 50 are listed; a button lists more to show, compare and restore."""
+    """The newest 50 versions are listed; a button lists more versions to show, compare and restore."""
     _, run, page = written
     edited = run.artifacts["research_report"]
     for number in range(2, 111):
@@ -165,7 +165,7 @@ def test_older_versions_can_be_listed(written: Any) -> None:
 
 
 def test_versions_are_shown_compared_and_restored(written: Any) -> None:
-    """Any two versions can be compared in two layouts; restoring an earlier one writes a new version."""
+    """Any two versions can be compared in two layouts; restoring an earlier version writes a new version."""
     _, run, page = written
     run.artifacts["research_report"].edit(SECOND).edit("# Other\n")
     page.until(lambda: "3 versions" in page.text)
@@ -187,7 +187,7 @@ def test_versions_are_shown_compared_and_restored(written: Any) -> None:
 
 
 def test_title_is_changed(written: Any) -> None:
-    """The new title is a version; the form refuses an empty one."""
+    """The new title is a version; the form refuses an empty title."""
     _, run, page = written
     page.press("Rename")
     assert "title is empty" in page.submit("rename", title="  ")["message"]
@@ -234,7 +234,7 @@ def test_table_opens_as_a_frame(workbench: Any) -> None:
 
 
 def test_panel_follows_a_run(workbench: Any) -> None:
-    """A version that a run writes appears, is announced, and leaves an open form as it is."""
+    """A version that a run writes appears, is announced, and leaves an open form unchanged."""
     wb = workbench([report(FIRST), "Done.", REWRITE, "Rewritten."], approvals={"rewrite_artifact": "ask"})
     first = wb.ask("Write.").wait(10)
     page = show(wb, first.conversation_id)
@@ -264,7 +264,7 @@ def test_panel_shows_the_requested_branch(workbench: Any) -> None:
 
 
 def test_versions_of_other_branches_are_not_missing(workbench: Any) -> None:
-    """Where an earlier version is on another branch, the count says that it is that of this branch."""
+    """If an earlier version is on another branch, the count says that it counts the versions of this branch."""
     wb = workbench([report(FIRST), "Left.", report("Anew."), "Right."])
     run = wb.ask("Write.").wait(10)
     page = show(wb, run.conversation_id)

@@ -118,7 +118,7 @@ def test_stale_block_is_marked_up_to_date(board: Shown) -> None:
 
 
 def test_phases_have_the_language_of_the_workbench(workbench: OpenWorkbench) -> None:
-    """Phases have their display names in the language of the board, whatever language the names of blocks have."""
+    """Phases have display names in the language of the board, even if block names have another language."""
     project = workbench(language="en").projects.start("海平面", template="paper")
     project.add("目的", "有多快？", phase="question")
     assert "Literature" in show(project).html["column-literature"]
@@ -160,7 +160,7 @@ def test_open_block_has_move_buttons(board: Shown) -> None:
 
 
 def test_block_is_moved_into_a_group_by_form(board: Shown) -> None:
-    """The form offers the top level and all groups but the block's own ones; a group deleted meanwhile is an error."""
+    """The form offers the top level and all groups outside of the block; a group deleted meanwhile is an error."""
     project, page = board
     project.add("Part", parent="Report", is_group=True)
     page.until(lambda: "card-part-label" in page.html)
@@ -268,7 +268,7 @@ def test_waiting_requests_are_marked(workbench: OpenWorkbench) -> None:
 
 
 def test_text_to_review_has_citations(workbench: OpenWorkbench) -> None:
-    """Its marks are buttons with their source, as in a report, and those of a source that was not read are dotted."""
+    """Citation marks are buttons, as in a report; the marks of a source that was not read are dotted."""
     draft = "They rise [1].\n\n## Sources\n\n1. Tides: https://tides.example/rates"
     wb = workbench([call("review_field", field_name="B")] * 2, agent_models={"writer": ScriptedModel([draft])})
     project = wb.projects.start("Essay", template="paper")

@@ -44,7 +44,7 @@ def add(page: ShownView, **values: object) -> dict[str, object]:
 
 
 def test_dependencies_are_chosen_from_the_blocks(board: Shown) -> None:
-    """A new block can depend on every text; a block not on itself, nor on those that depend on it."""
+    """A new block can depend on every text; an existing block neither on itself nor on its dependents."""
     _project, page = board
     page.press("Add a block to Literature")
     choices = {field["name"]: field.get("choices") for field in page.data["form-add"]["fields"]}["depends_on"]
@@ -91,7 +91,7 @@ def test_group_is_added_with_a_block(board: Shown) -> None:
 def test_invalid_input_is_reported_at_its_field(
     board: Shown, values: dict[str, object], field: str, sentence: str
 ) -> None:
-    """Nothing is added, and the form keeps its input."""
+    """No block is added, and the form keeps its input."""
     project, page = board
     result = add(page, **values)
     assert result["failed"]
@@ -101,7 +101,7 @@ def test_invalid_input_is_reported_at_its_field(
 
 
 def test_duplicate_name_is_reported_in_the_form(board: Shown) -> None:
-    """The store refuses it when the block is written."""
+    """The store refuses the name when the block is written."""
     project, page = board
     result = add(page, name="aim", where="Question")
     assert result["failed"]
@@ -110,7 +110,7 @@ def test_duplicate_name_is_reported_in_the_form(board: Shown) -> None:
 
 
 def test_form_is_cancelled(board: Shown) -> None:
-    """Nothing is added; opening a block closes the form, too."""
+    """No block is added; opening a block closes the form, too."""
     _, page = board
     page.press("Add a block to Literature")
     page.do("leave", {})
@@ -121,7 +121,7 @@ def test_form_is_cancelled(board: Shown) -> None:
 
 
 def test_name_and_settings_are_saved_as_one_version(board: Shown) -> None:
-    """Untouched fields keep what somebody else set meanwhile."""
+    """Untouched fields keep the values that somebody else set meanwhile."""
     project, page = board
     page.do("open", {"block": "rates"})
     page.press("Name and settings of Rates")
@@ -141,7 +141,7 @@ def test_name_and_settings_are_saved_as_one_version(board: Shown) -> None:
 
 
 def test_invalid_settings_change_nothing(board: Shown) -> None:
-    """A block cannot depend on itself; its name is not changed either."""
+    """A block cannot depend on itself; the error leaves the name unchanged, too."""
     project, page = board
     page.do("open", {"block": "method"})
     page.press("Name and settings of Method")
@@ -168,7 +168,7 @@ def test_group_is_renamed(board: Shown) -> None:
 
 
 def test_dependents_are_listed_before_deletion(board: Shown) -> None:
-    """After the deletion they are stale, and the block can be restored."""
+    """After the deletion the dependents are stale, and the block can be restored."""
     project, page = board
     page.do("open", {"block": "method"})
     page.press("Delete Method")
@@ -188,7 +188,7 @@ def test_dependents_are_listed_before_deletion(board: Shown) -> None:
 
 
 def test_group_is_deleted_with_its_blocks(board: Shown) -> None:
-    """The blocks are listed first, and are restored with the group."""
+    """A confirmation lists the blocks, and the blocks are restored with the group."""
     project, page = board
     page.do("open", {"block": "report"})
     page.press("Delete Report")
@@ -203,7 +203,7 @@ def test_group_is_deleted_with_its_blocks(board: Shown) -> None:
 
 
 def test_deletion_is_refused_for_new_dependents(board: Shown) -> None:
-    """A block that began to depend on it after the confirmation was shown stops the deletion."""
+    """A block that becomes a dependent while the confirmation is shown stops the deletion."""
     project, page = board
     page.do("open", {"block": "aim"})
     page.press("Delete Aim")
@@ -221,7 +221,7 @@ def test_deletion_is_refused_for_new_dependents(board: Shown) -> None:
 
 
 def open_request(page: ShownView) -> str:
-    """The request of the displayed card; empty if there is none."""
+    """The request of the displayed card, or an empty string."""
     return next((key.removeprefix("approval-") for key in page.kinds if key.startswith("approval-")), "")
 
 
@@ -266,7 +266,7 @@ def test_draft_is_denied_with_a_comment(workbench: OpenWorkbench) -> None:
 
 
 def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> None:
-    """Each is written after its dependencies; without a confirmation no run starts."""
+    """Each block is written after its dependencies; without a confirmation no run starts."""
     wb = workbench(agent_models={"writer": ScriptedModel(["New B.", "New C."])}, interactive=False)
     project = wb.projects.start("Essay", template="paper")
     project.add("A", "Of A.")
@@ -287,7 +287,7 @@ def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> N
 
 
 def test_second_run_is_refused(workbench: OpenWorkbench) -> None:
-    """The button reports an unfinished run of a cell, also before the board knows of it."""
+    """The button reports an unfinished run of a cell, even before the board shows the run."""
     model = WaitingModel()
     project = workbench(agent_models={"writer": model}, interactive=False).projects.start("Essay", template="paper")
     project.add("A", auto_generate=True)
@@ -320,7 +320,7 @@ with af.Workbench(data_dir=sys.argv[1], agent_models=models, interactive=False) 
 
 
 def test_abandoned_run_is_resumed_on_the_board(tmp_path: Path) -> None:
-    """The board says that it was abandoned, offers Resume and shows its results."""
+    """The board says that the run was abandoned, offers Resume and shows the results."""
     killed = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "data")], stdout=subprocess.PIPE)
     with killed:
         assert killed.stdout
@@ -355,7 +355,7 @@ def test_results_appear_when_the_tool_call_ends(workbench: OpenWorkbench) -> Non
 
 @pytest.mark.usefixtures("no_polling")
 def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> None:
-    """The card shows their difference; after the decision the run of the chat continues."""
+    """The card shows the difference of the edits; after the decision the run of the chat continues."""
     edits = call("propose_edits", edits=[{"anchor": "One", "replacement": "Two"}])
     wb: af.Workbench = workbench(
         [call("modify_field", field_name="A", modification_instruction="Two."), "Well."],

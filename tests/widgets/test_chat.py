@@ -76,7 +76,7 @@ def test_empty_question_is_rejected_and_not_stored(chat: Open) -> None:
 
 
 def test_regenerated_answers_can_be_browsed(chat: Open) -> None:
-    """A regenerated answer is sibling 2 / 2; one step back shows the first and activates its branch."""
+    """A regenerated answer is sibling 2 / 2; one step back shows the first answer and activates its branch."""
     wb, page = chat(["Old.", "New.", "Later."])
     ask(page, "Question?", "Old.")
     page.press("Regenerate: ask this again, as another version")
@@ -119,7 +119,7 @@ def test_copy_effect_goes_to_requesting_page(chat: Open) -> None:
 
 
 def test_panel_decides_request(chat: Open) -> None:
-    """The turn shows and announces the card until it is decided; the saved output says how to decide."""
+    """The turn shows and announces the card until the decision; the saved output says how to decide."""
     _, page = chat([report(), "Done."], approvals={"create_artifact": "ask"}, interactive=True)
     page.submit("send", text="Write it.")
     page.until(lambda: "Your approval is needed: Write" in page.announced)
@@ -184,7 +184,7 @@ def test_panel_opens_and_creates_conversations(chat: Open) -> None:
 
 
 def test_conversation_list_can_be_searched(chat: Open) -> None:
-    """The newest 50 conversations are listed, more on request; a search lists those that contain the words."""
+    """The newest 50 conversations are listed, more on request; a search lists the conversations with the words."""
     wb, page = chat()
     start = wb._thread.engine.conversations.start_conversation
     for number in range(60):
@@ -203,7 +203,7 @@ def test_conversation_list_can_be_searched(chat: Open) -> None:
 
 
 def test_search_result_opens_matching_question(chat: Open) -> None:
-    """Choosing a match on another branch shows it and activates its branch."""
+    """Choosing a match on another branch shows the match and activates its branch."""
     _, page = chat(["Old words.", "New.", "Elsewhere."])
     ask(page, "Question?", "Old words.")
     page.press("Regenerate: ask this again, as another version")
@@ -378,7 +378,7 @@ def test_questions_use_configured_flow_and_budget(chat: Open) -> None:
 
 
 def test_concurrent_questions_create_one_conversation(chat: Open) -> None:
-    """If two questions are sent at the same moment, the second one waits for the answer to the first."""
+    """If two questions are sent at the same moment, the second question waits for the answer to the first."""
     wb, page = chat(["word " * 200, "Two."])
     wb._thread.engine.model._delay_s = 0.01
     results = page.do_at_once(*(("send", {"values": {"text": text}}) for text in ("First?", "Second?")))
@@ -501,7 +501,7 @@ def test_saved_chat_is_readable_without_kernel(chat: Open) -> None:
 
 
 def test_single_view_offers_regenerate(chat: Open) -> None:
-    """`run.panel` shows one question with its buttons, and no form for the next."""
+    """`run.panel` shows one question with its buttons, and no form for the next question."""
     wb, page = chat(["One.", "Uno."])
     ask(page, "First?", "One.")
     run = wb.run(wb.runs_df()["run_id"][0])

@@ -75,7 +75,7 @@ def test_newest_answer_is_saved_up_to_display_limit(workbench: OpenWorkbench) ->
 
 
 def test_omitted_turns_are_counted(workbench: OpenWorkbench) -> None:
-    """Those of a thousand displayed questions that are within the limit are saved; the others are counted."""
+    """Of a thousand displayed questions, the questions within the limit are saved, and a note counts the others."""
     wb = workbench([LARGE])
     conversation_id = add_conversation(wb, 1000, "It is so. " * 100)
     wb.ask("And now?", conversation_id=conversation_id).wait(20)

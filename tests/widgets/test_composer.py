@@ -67,7 +67,7 @@ def fields(page: ShownView) -> dict[str, Any]:
 
 
 def test_question_waits_for_the_running_answer(chat: Open) -> None:
-    """The question is shown as queued, also in the saved output; then it is asked. A removed one is not asked."""
+    """The question is shown as queued, also in the saved output, and then asked. A removed question is not asked."""
     wb, page = chat(["word " * 150, "Two."], delay_s=0.01)
     page.submit("send", text="First?")
     page.until(lambda: "word word" in page.text)
@@ -95,7 +95,7 @@ def test_queued_question_that_cannot_be_asked_says_why(chat: Open) -> None:
 
 
 def test_pickers_choose_model_and_depth(chat: Open) -> None:
-    """The pickers are in the form where there is a choice, keep their values, and become settings of the run."""
+    """The form has a picker for each choice; the pickers keep their values, which become settings of the run."""
     wb, page = chat(["One.", "Two."], prices={"large": {"input": 1, "output": 1}})
     assert fields(page)["model"]["choices"] == ["scripted", "large"]
     assert fields(page)["depth"]["choices"] == ["quick", "standard", "deep"]
@@ -121,7 +121,7 @@ def test_form_is_never_rebuilt(chat: Open, handbook: Path) -> None:
 
 
 def test_commands_are_completed_and_carried_out(chat: Open) -> None:
-    """A slash lists the commands; each has the effect of its button; the error for an unknown one lists them."""
+    """A slash lists the commands; each has the effect of its button; the error for an unknown command lists all."""
     wb, page = chat(["One.", "Uno."])
     assert [entry["insert"] for entry in options(page, "/")] == [f"/{name}" for name in COMMANDS]
     assert [entry["label"] for entry in options(page, "/", "re")] == ["/retry"]
@@ -139,7 +139,7 @@ def test_commands_are_completed_and_carried_out(chat: Open) -> None:
 
 
 def test_references_name_sources_and_artifacts(chat: Open, handbook: Path) -> None:
-    """A reference is the address or id by which the tools find it."""
+    """A reference is the address or id that the tools accept."""
     _, page = chat([report(), "Done."], sources=handbook)
     page.submit("send", text="Write.")
     page.until(lambda: "Done." in page.text and "Stop this run" not in page.buttons)
@@ -152,7 +152,7 @@ def test_references_name_sources_and_artifacts(chat: Open, handbook: Path) -> No
 
 
 def test_references_name_blocks_of_a_project(tmp_path: Path) -> None:
-    """In the chat of a project blocks are referred to as its agents understand it."""
+    """In the chat of a project, references to blocks have the form that the agents accept."""
     with af.Workbench(model=af.ScriptedModel([]), data_dir=tmp_path) as wb:
         project = wb.projects.start("Essay")
         project.add("Question", "Why?")
@@ -162,7 +162,7 @@ def test_references_name_blocks_of_a_project(tmp_path: Path) -> None:
 
 
 def test_examples_are_questions_about_the_sources(chat: Open, handbook: Path) -> None:
-    """Three at most, from the longest sections; a button writes one into the form. Without sources there is a hint."""
+    """At most three examples, from the longest sections; a button fills the form. Without sources there is a hint."""
     _, page = chat([], sources=handbook)
     assert page.buttons[-2:] == ["What does “People” say about Holidays?", "What does “Storage” say about Backups?"]
     page.press("What does “Storage” say about Backups?")
@@ -204,7 +204,7 @@ def test_file_names_are_no_titles_in_examples(chat: Open, tmp_path: Path) -> Non
 
 
 def test_attached_files_become_sources(chat: Open, tmp_path: Path) -> None:
-    """A file is kept in the data folder and searched from then on; one that cannot be read is refused and removed."""
+    """A file is kept in the data folder and searched from then on; an unreadable file is refused and removed."""
     wb, page = chat([])
     assert "paper clip" in page.text
     content = base64.b64encode(b"# Tides\n\n## Gauges\n\nThey rise by 3.3 mm a year.").decode()
@@ -240,7 +240,7 @@ class EndpointWithModels(af.ScriptedModel):
 
 
 def test_picker_offers_all_models_of_the_endpoint(tmp_path: Path) -> None:
-    """The picker has more than the configured and used models; where none can be chosen, the chat names its model."""
+    """The picker has more than the configured and used models; without a picker, the chat names its model."""
     with af.Workbench(model=EndpointWithModels([]), data_dir=tmp_path, interactive=True) as wb:
         page = ShownView(wb._thread, ChatView(wb._thread))
         assert fields(page)["model"]["choices"] == ["scripted", "large", "tiny"]
@@ -251,7 +251,7 @@ def test_picker_offers_all_models_of_the_endpoint(tmp_path: Path) -> None:
 
 
 def test_endpoint_that_was_down_is_asked_for_its_models_again(tmp_path: Path) -> None:
-    """The next page offers them, without a new workbench."""
+    """The next page offers the models, without a new workbench."""
     model = EndpointWithModels([])
     model.is_down = True
     with af.Workbench(model=model, data_dir=tmp_path, interactive=True) as wb:

@@ -91,7 +91,7 @@ def test_calls_of_plan_follow_creating_call(tmp_path: Path) -> None:
 
 
 async def test_latest_calls_are_kept_in_any_arrival_order() -> None:
-    """If several runs have more calls than it shows, the latest stay, with the number of earlier ones."""
+    """If several runs have more calls than the limit, the latest calls stay, with the number of earlier calls."""
     debug = af.DebugMiddleware(last=3)
     for n in (1, 4, 2, 5, 3):
         await debug.before_model(a_call(n))
@@ -157,7 +157,7 @@ def test_display_is_updated_in_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("last", [0, -1, 2.5, "3", True])
 def test_last_must_be_positive_integer(last: Any) -> None:
-    """Anything else is refused with its value."""
+    """Any other value is refused with the value."""
     with pytest.raises(UsageError, match=f"last is {last!r}; it must be the number of displayed calls"):
         af.DebugMiddleware(last=last)
 

@@ -69,7 +69,7 @@ def test_agent_with_a_successful_call_has_no_warning(tmp_path: Path) -> None:
 
 
 def test_reading_that_failed_in_part_says_how_much_was_read(tmp_path: Path) -> None:
-    """It is amber at the call and at its agent, since neither failed as a whole."""
+    """The call and its agent are amber, since neither failed as a whole."""
     (tmp_path / "notes.md").write_text("# Notes\n\nIt is so.", encoding="utf-8")
     reading = replace(READING, params={"urls": [MISSING, "local:notes.md#notes", "local:missing/too"]})
     wb, run = ask(tmp_path / "data", DELEGATION, reading, "I read one.", "It is.", setup=tmp_path / "notes.md")
@@ -108,7 +108,7 @@ def test_unread_sources_have_a_line(tmp_path: Path, language: str, sentence: str
 
 
 def test_number_of_unread_sources_is_exact(tmp_path: Path) -> None:
-    """A source that the run was asked about is not counted; without an unread source there is no line."""
+    """A source that the question names is not counted; without an unread source there is no line."""
     model = af.ScriptedModel([ANSWER.replace("two.example", "named.example"), "Yes."])
     with af.Workbench(model=model, data_dir=tmp_path, interactive=False) as wb:
         first = wb.ask("Is https://named.example/ right?").wait(20)

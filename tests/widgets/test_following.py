@@ -11,7 +11,7 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
 async def test_saves_of_steps_are_throttled(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first completed step is saved at once, later ones at most once per interval; streamed text is not saved."""
+    """The first completed step is saved at once, later steps at most once per interval; streamed text is not saved."""
     monkeypatch.setattr(following, "SAVE_INTERVAL_S", 0.3)
     script.say("word " * 20, "word", call="llm-0")
     for number in range(5):
@@ -65,7 +65,7 @@ async def test_closed_follower_does_not_save(script: Script, monkeypatch: pytest
 
 
 async def test_end_of_run_includes_subruns(script: Script) -> None:
-    """The last saved output contains all events of the subruns, also of one that was just started."""
+    """The last saved output contains all events of the subruns, also of a subrun that was just started."""
     below = Script()
     below.add("metadata", None, question="What is X?")
     below.say("A letter.", "A letter.", call="llm-9")

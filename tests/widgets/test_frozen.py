@@ -98,7 +98,7 @@ def test_plain_text_depends_only_on_answer(finished: PlayedRun) -> None:
 
 
 def test_waiting_run_explains_how_to_decide(waiting: PlayedRun) -> None:
-    """Every saved format of a waiting run names the call and how to decide it."""
+    """Every saved format of a waiting run names the call and the code that decides the request."""
     bundle = saved_run(waiting)
     for output in bundle.values():
         assert "Write “" in output
@@ -107,7 +107,7 @@ def test_waiting_run_explains_how_to_decide(waiting: PlayedRun) -> None:
 
 
 def test_running_run_has_reproducible_output() -> None:
-    """Without a page, a running run shows its question and nothing that changes."""
+    """Without a page, a running run shows its question and no text that changes."""
     assert saved_running("Why?")["text/plain"] == "Run: Why?"
     assert "<strong>Why?</strong>" in saved_running("Why?")["text/html"]
 

@@ -96,7 +96,7 @@ def test_tokens_of_a_running_call_are_estimated() -> None:
 
 
 def test_reasoning_has_its_time() -> None:
-    """The label is `Thinking` until the first piece of the reply; the stored time replaces that of the pieces."""
+    """The label is `Thinking` until the first piece of the reply; the stored time replaces the time of the pieces."""
     script = Script()
     script.add("llm_chunk", job_id="main", call_id="llm-1", kind="reasoning", delta="Because")
     assert reasoning_label(fold(script).lead_job.turns[0], is_over=False) == "Thinking"
@@ -108,7 +108,7 @@ def test_reasoning_has_its_time() -> None:
 
 
 def test_job_line_says_its_activity_in_words() -> None:
-    """A running sub-agent shows activity, clock and tokens; its instruction is plain text there."""
+    """A running sub-agent shows activity, clock and tokens, and its instruction as plain text."""
     script = Script()
     script.add("agent_start", job_id="main", step=1, instruction="", model="m")
     call = {"job_id": "main", "tool_call_id": "tc-1"}
@@ -140,7 +140,7 @@ def test_job_line_says_its_activity_in_words() -> None:
 
 
 def test_activities_and_sentences_are_those_of_tools_that_exist() -> None:
-    """No text about a tool is for a name that no built-in tool has."""
+    """Every text about a tool is about a built-in tool."""
     tools = [*ARTIFACT_TOOLS, web_fetch, web_search, call_subagent]
     tools += [tool for flow in (*BUILT_IN_FLOWS.values(), COMPOSE_FLOW) for tool in flow.all_tools]
     assert NAMES["activity"].keys() | NAMES["sentence"].keys() <= {tool.name for tool in tools}

@@ -37,7 +37,7 @@ def test_empty_home_says_what_to_do(wb: af.Workbench) -> None:
 
 
 def test_request_is_decided_in_the_home(wb: af.Workbench) -> None:
-    """A waiting run has its card there; afterwards it is among the newest runs, with time, tokens and a short id."""
+    """The home has the card of a waiting run, and afterwards a row with its time, tokens and short id."""
     page = shown(wb)
     run = wb.ask("Write it.")
     page.until(lambda: "1 request waiting" in page.announced)
@@ -72,7 +72,7 @@ def test_running_run_is_stopped_in_the_home(wb: af.Workbench) -> None:
 
 
 def test_conversation_opens_as_a_chat(wb: af.Workbench) -> None:
-    """The chat takes the place of the home, with all its actions; the saved output stays that of the home."""
+    """The chat replaces the home, with all actions of a chat; the saved output remains the output of the home."""
     run = wb.ask("Write it.")
     page = shown(wb)
     page.until(lambda: "1 request waiting" in page.announced)
@@ -98,7 +98,7 @@ def endpoint(request: Request) -> Answer:
 
 
 def test_model_is_connected_by_the_name_of_the_key(wb: af.Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The models of the endpoint are listed and one is tested; the code does the same. A page never gets the key."""
+    """The endpoint's models are listed and a model is tested, as in the offered code. A page never gets the key."""
     monkeypatch.setenv("MY_KEY", SECRET)
     page = shown(wb)
     page.press("Connect a model")
@@ -120,7 +120,7 @@ def test_model_is_connected_by_the_name_of_the_key(wb: af.Workbench, monkeypatch
 
 
 def test_key_that_is_typed_is_refused_and_not_repeated(wb: af.Workbench) -> None:
-    """The error asks for the name of a variable; an unknown one and an endpoint without a list are told apart."""
+    """The error asks for the name of a variable; it tells an unknown variable from an endpoint without a list."""
     page = shown(wb)
     page.press("Connect a model")
     refused = page.submit("list_models", address="http://127.0.0.1:1/v1", key_name=SECRET)
@@ -134,7 +134,7 @@ def test_key_that_is_typed_is_refused_and_not_repeated(wb: af.Workbench) -> None
 
 
 def test_home_says_what_runs_search(wb: af.Workbench, tmp_path: Path) -> None:
-    """Runs search all indexed folders; once the notebook has chosen some, the home names the others, too."""
+    """Runs search all indexed folders; once the notebook has chosen folders, the home names the other folders, too."""
     page = shown(wb)
     assert "Runs search the language reference of Python, because no files of yours are indexed." in page.text
     for name in ("papers", "rules"):
@@ -150,7 +150,7 @@ def test_home_says_what_runs_search(wb: af.Workbench, tmp_path: Path) -> None:
 
 
 def test_saved_home_has_no_questions_of_others(wb: af.Workbench, tmp_path: Path) -> None:
-    """The notebook may be sent to others: it has only numbers about the folder's other notebooks; a page shows all."""
+    """A notebook may be sent to others, so it only counts the runs of other notebooks; a page shows all runs."""
     with af.Workbench(
         model=af.ScriptedModel([report(), "Done."]),
         data_dir=tmp_path,
@@ -171,7 +171,7 @@ def test_saved_home_has_no_questions_of_others(wb: af.Workbench, tmp_path: Path)
 
 
 def test_home_lists_more_conversations_on_demand(tmp_path: Path) -> None:
-    """Five at first, and more with a button while there are more."""
+    """The home lists five conversations, and a button lists more."""
     with af.Workbench(model=af.ScriptedModel(["Yes."] * 7), data_dir=tmp_path, interactive=True) as wb:
         for number in range(7):
             wb.ask(f"Question {number}?").wait()

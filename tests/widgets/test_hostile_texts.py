@@ -118,7 +118,7 @@ def panel_of(text: str) -> Iterator[Node]:
 
 
 def without_style(html: str) -> str:
-    """The HTML behind the product's own style sheet."""
+    """The HTML after the product's own style sheet."""
     return re.sub(r"^(?:<!-- [^<>]* -->\n)?(?:<div><rp>)?<style>[^<]*</style>(?:</rp></div>)?", "", html)
 
 
@@ -173,7 +173,7 @@ def test_panels_contain_only_own_elements(text: str) -> None:
 
 @EACH
 def test_saved_long_chat_contains_only_own_elements(text: str) -> None:
-    """A shortened question or answer is harmless wherever it is cut."""
+    """A shortened question or answer is harmless at every length."""
     for response in (text, "word " * 79 + text):
         message = StoredMessage("msg-1", "conv-1", None, text, response, "completed", START, None, 0, 1)
         output = ChatTurn(message, None, lambda _keep: None).brief_saved_output()

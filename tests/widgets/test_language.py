@@ -31,7 +31,7 @@ HAN = re.compile("[一-鿿]")
 
 
 def test_unknown_language_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message has the setting, its value and the languages; the environment chooses one."""
+    """The message has the setting, its value and the languages; the environment can choose the language."""
     with pytest.raises(UsageError, match=r"language \(AF_LANGUAGE\) is 'de': it must be 'en' or 'zh'"):
         af.Settings.load(language="de")
     assert af.Settings.load().language == "en"
@@ -86,7 +86,7 @@ FILE_KINDS = {"md", "html", "docx", "ipynb", "Markdown", "Word", "UTC", "USD"}
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_board_is_in_one_language(workbench: OpenWorkbench, language: str) -> None:
-    """Columns, cards, forms, confirmations, versions, differences and the saved board have no word of the other one."""
+    """Columns, cards, forms, confirmations, versions, differences and the saved board do not mix the languages."""
     name, aim, report, method, gauges = NAMES[language]
     project = workbench(language=language).projects.start(name, template="paper")
     project.add(aim, name, phase="question", need_review=True)

@@ -15,7 +15,7 @@ def test_call_is_counted_and_named() -> None:
 
 
 def test_final_text_replaces_only_different_prose() -> None:
-    """If the final text equals the streamed one, the rendered blocks are reused."""
+    """If the final text equals the streamed text, the rendered blocks are reused."""
     live = StreamingText()
     live.prose.append("Same text.")
     before = live.prose

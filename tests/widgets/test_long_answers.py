@@ -65,7 +65,7 @@ def all_views(wb: af.Workbench, run: af.Run) -> dict[str, Callable[[], Any]]:
 def test_very_long_answer_is_shown_as_fast_as_one_at_the_limit(
     workbench: OpenWorkbench, tmp_path: Path, make: Callable[[int], str], n: int
 ) -> None:
-    """A view of 200,000 paragraphs or rows takes about as long as one of 2,000, because it does not render all."""
+    """A view of 200,000 paragraphs or rows takes about as long as a view of 2,000, because only a part is rendered."""
     floor = all_views(*answered(workbench, tmp_path / "short", make(2_000)))
     for name, show in all_views(*answered(workbench, tmp_path / "long", make(n))).items():
         with Try() as least:
@@ -128,7 +128,7 @@ def test_streaming_cost_does_not_grow_with_answer() -> None:
     piece = paragraphs(500)
 
     def median_s(first: int) -> float:
-        """Median CPU time of a hundred chunks, because other processes disturb some of them."""
+        """Median CPU time of a hundred chunks, because other processes disturb some chunks."""
         times = []
         for seq in range(first, first + 100):
             start = time.process_time()

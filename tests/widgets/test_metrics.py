@@ -1,4 +1,4 @@
-"""The metrics panel over rows with known figures: its table is the frame of the call that it offers."""
+"""The metrics panel over rows with known figures: the table shows the frame of the offered call."""
 
 import re
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def framed(page: ShownView, wb: af.Workbench) -> pd.DataFrame:
 
 
 def test_table_has_the_figures_of_the_frame(wb: af.Workbench) -> None:
-    """Estimates are marked, unknown values are dashes, and times have bars in relation to the longest one."""
+    """Estimates are marked, unknown values are dashes, and times have bars in relation to the longest time."""
     page = show(wb)
     assert cells(page.html["table"]) == [
         ["Lead agent", "12", "12", "about 77,600", "20%", "538 ms", "711 ms", "3.6 s", "4.9 s", "about 0.23 USD", "5"],
@@ -111,7 +111,7 @@ def test_panel_follows_the_store(wb: af.Workbench) -> None:
 
 
 def test_subject_is_an_argument_of_the_call(wb: af.Workbench) -> None:
-    """A run, runs, and what belongs to a conversation."""
+    """The subject is a run, several runs, or a conversation."""
     assert "wb.metrics_df(run=['run-1'], by='agent')" in repr(wb.metrics(wb.run("run-1")))
     assert "wb.metrics_df(run=['run-1', 'run-2'], by='agent')" in repr(wb.metrics(["run-1", wb.run("run-2")]))
     assert "wb.metrics_df(conversation='conv-1', by='agent')" in repr(wb.metrics(wb.conversation("conv-1")))
@@ -130,7 +130,7 @@ def test_saved_output_reads_without_a_kernel(wb: af.Workbench) -> None:
 
 
 def test_empty_panel_says_what_to_do(tmp_path: Path) -> None:
-    """In the language of the workbench."""
+    """The hint has the language of the workbench."""
     for language, text in (("en", 'wb.ask("...") asks a question.'), ("zh", '用 wb.ask("...") 提问。')):
         with af.Workbench(model=af.ScriptedModel([]), data_dir=tmp_path / language, language=language) as wb:
             page = show(wb)

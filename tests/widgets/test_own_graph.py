@@ -58,7 +58,7 @@ def ask(script: Script, **changes: Any) -> None:
 
 
 def debate(script: Script) -> Script:
-    """Add two parallel nodes, of which `left` begins first and ends last, and then a third node."""
+    """Add two parallel nodes (`left` begins first and ends last), and then a third node."""
     begin(script, "left")
     begin(script, "right", "main~right")
     piece(script, "right", "It will.", "main~right")
@@ -134,7 +134,7 @@ def test_node_that_only_asks_counts_no_model_calls(script: Script) -> None:
 
 
 def test_text_approved_later_is_displayed_once(script: Script) -> None:
-    """The text of another node is shown above the question about it, and later once as the answer."""
+    """The text of another node is shown above the question about the text, and later once as the answer."""
     begin(script, "writer")
     end(script, "writer", "The draft.")
     ask(script)

@@ -32,7 +32,7 @@ class Recorder(View):
 def test_view_is_closed_with_the_panel_and_with_its_comm(
     end: Callable[[Panel], None], workbench: OpenWorkbench
 ) -> None:
-    """A container opens the view; it is closed with the widget, and with a comm that a front end closes."""
+    """A container opens the view; the end of the widget, or of its comm, closes the view."""
     life: list[str] = []
     panel = workbench([]).panel(lambda _engine: Recorder(life))
     assert life == []

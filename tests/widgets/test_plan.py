@@ -28,7 +28,7 @@ WHERE = {"tool_call_id": "tc-1", "plan_id": "plan-1"}
 
 
 def described(*titles: str, **status: str) -> list[dict[str, str]]:
-    """Steps as in events; `s2="pending"` sets the status of the second one."""
+    """Steps as in events; `s2="pending"` sets the status of the second step."""
     return [
         {"id": str(n), "title": title, "description": "", "status": status.get(f"s{n}", "pending")}
         for n, title in enumerate(titles, 1)
@@ -113,7 +113,7 @@ def nodes(events: list[StreamEvent], **options: Any) -> tuple[Node, ...]:
 
 
 def test_work_is_nested_below_its_step(worked: Planned) -> None:
-    """Attempts and replannings are jobs of their step, the summary is one of the plan; there are no delegations."""
+    """Attempts and replannings are jobs of their step, the summary is a job of the plan; there are no delegations."""
     transcript = fold(worked.script.events)
     (plan,) = transcript.plans
     assert [[job.id for job in step.jobs] for step in plan.steps] == [
@@ -170,7 +170,7 @@ def test_result_equal_to_last_reply_is_displayed_once(worked: Planned) -> None:
 
 
 def test_running_step_counts_up() -> None:
-    """The time of a running step starts at that of its earlier attempts; it shows the activity of its agent."""
+    """The time of a running step includes its earlier attempts; the step shows the activity of its agent."""
     plan = Planned("Find", "Compare")
     plan.step("1", "Find", "failed", "No.")
     plan.tell("plan_updated", reason="Again.", steps=described("Find")[:1])
@@ -259,7 +259,7 @@ def test_every_saved_format_contains_checklist(worked: Planned) -> None:
 
 @pytest.mark.parametrize("title", ["Plan: The plan", "计划：The plan", "The plan"])
 def test_saved_plan_says_once_that_it_is_a_plan(title: str) -> None:
-    """Models often begin the title of a plan with that word."""
+    """Models often begin the title of a plan with the word "plan"."""
     worked = Planned("Find", title=title)
     bundle = saved_run(PlayedRun(worked.script.events, "What is to be done?"))
     assert "Plan: The plan (" in bundle["text/plain"]

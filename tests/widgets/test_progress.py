@@ -85,7 +85,7 @@ def test_terminal_shows_line_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fast_indexing_shows_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no line for a small folder or one without new files."""
+    """There is no line for a small folder or a folder without new files."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     quick = IndexingLine("notes", is_attended=True)

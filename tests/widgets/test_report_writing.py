@@ -71,7 +71,7 @@ def test_report_is_displayed_while_it_is_written() -> None:
 
 
 def test_written_report_replaces_the_text_in_progress() -> None:
-    """Once the call is complete there is no second copy."""
+    """Once the call is complete, the text is displayed once."""
     found = nodes(completed("Since 1711."))
     assert "writing" not in found
     assert found["art-tides"].is_open

@@ -56,7 +56,7 @@ def test_run_says_that_the_model_has_not_answered(tmp_path: Path) -> None:
 
 
 def test_written_artifact_is_named_by_its_title() -> None:
-    """While the model writes an artifact, its title is shown and not the tool; of any other call only the tool."""
+    """While the model writes an artifact, its title is shown instead of the tool; any other call shows the tool."""
     turn = TranscriptTurn("call-1")
     turn.reply.append_call("create_artifact", '{"id": "r", ')
     assert preparing_label(turn) == "Writing a text, 12 characters"
@@ -78,7 +78,7 @@ def test_written_artifact_is_named_by_its_title() -> None:
 )
 @pytest.mark.parametrize("protocol", ["native", "xml"])
 def test_delegations_are_counted_while_they_are_written(agents: list[str], label: str, protocol: str) -> None:
-    """The line says how many jobs the lead hands out, and of which kind; the number grows with the calls."""
+    """The line has the number and the kind of the jobs that the lead delegates; the number grows with the calls."""
     turn = TranscriptTurn("call-1")
     turn.reply.append_call("call_subagent", "{" if protocol == "native" else "<params>")
     for agent in agents:
@@ -132,7 +132,7 @@ def test_denied_call_is_said_outside_the_fold(
 def test_failed_change_is_named_below_the_answer(
     tmp_path: Path, script: list[str], flow: str, sentence: str | None
 ) -> None:
-    """The reason is named without advice for the model; a change is omitted if a later one of the text succeeded."""
+    """The reason is named without advice for the model; a change is omitted if a later change of the text succeeded."""
     with af.Workbench(model=af.ScriptedModel(script), data_dir=tmp_path, interactive=False) as wb:
         run = wb.ask("Write it.", flow=flow).wait(20)
         page = ShownView(wb._thread, RunView(run._client))
@@ -175,14 +175,14 @@ def test_waiting_time_is_the_same_in_all_views(tmp_path: Path) -> None:
 
 
 def test_parameters_have_plain_names() -> None:
-    """Parameters of the built-in tools are words; the names of others keep their letters."""
+    """Parameters of the built-in tools are words; the parameter names of other tools keep their letters."""
     html = params_html({"urls": "a", "agent_name": "b", "to": "c"})
     assert re.findall("<dt>(.*?)</dt>", html) == ["addresses", "agent", "to"]
 
 
 @pytest.mark.parametrize("is_over", [False, True])
 def test_time_of_an_agent_is_without_the_waiting_of_the_person(is_over: bool) -> None:
-    """While the run waits, the clock of the agent stands still; after its end the wait is named beside its time."""
+    """While the run waits, the clock of the agent stands still; afterwards the agent's time and the wait are named."""
     script = Script()
     script.add("metadata", None, question="How high?")
     task = {"agent_name": "crawl_agent", "instruction": "Read."}
@@ -213,7 +213,7 @@ def test_time_of_an_agent_is_without_the_waiting_of_the_person(is_over: bool) ->
 
 
 def test_stopped_run_keeps_the_estimate_of_its_usage(tmp_path: Path) -> None:
-    """What had arrived was paid for: views, frames and the sums of the day have it, and a replay has the same."""
+    """Tokens that had arrived were paid for: views, frames, the sums of the day and a replay count these tokens."""
     cassette, prices = tmp_path / "c.jsonl", {"scripted": {"input": 1.0, "output": 2.0}}
     model = af.ScriptedModel(["word " * 4000], delay_s=0.005)
     with af.Workbench(model=model, data_dir=tmp_path / "a", interactive=True, record=cassette, prices=prices) as wb:

@@ -21,7 +21,7 @@ KEEP_DELAY_S, ALONE_AFTER_S = 0.2, 0.5
 
 
 class Page:
-    """Keeps a tree as the real page does; `deaf` loses what is sent to it."""
+    """Keeps a tree as the real page does; a `deaf` page loses all messages."""
 
     def __init__(self, run: PlayedRun) -> None:
         self.view = RunView(run)
@@ -118,7 +118,7 @@ async def test_patches_reproduce_state(finished: PlayedRun) -> None:
 
 
 async def test_page_with_missing_patch_requests_snapshot(finished: PlayedRun) -> None:
-    """A gap in the numbers makes the page say hello, and the snapshot repairs it."""
+    """A gap in the numbers makes the page say hello, and the snapshot repairs the tree."""
     page = Page(finished)
     page.stream.receive({"type": "hello"})
     for i, event in enumerate(finished.events):
@@ -265,7 +265,7 @@ async def test_page_can_request_saved_output(finished: PlayedRun) -> None:
 
 
 async def test_waiting_run_is_saved(waiting: PlayedRun) -> None:
-    """While a run waits, the saved notebook says so, and how to decide; it is saved once for many events."""
+    """While a run waits, the saved notebook says so, and how to decide; many events cause one save."""
     page = Page(waiting)
     for event in waiting.events:
         page.take(event)

@@ -110,7 +110,7 @@ def test_new_subrun_is_followed(wb: af.Workbench) -> None:
 
 
 def test_subrun_fold_is_open_until_end(wb: af.Workbench, run: af.Run) -> None:
-    """The row of the call is open while it waits; after the run it is folded and shows the cost."""
+    """The row of the call is open while the subrun waits; after the run the row is folded and shows the cost."""
     page = shown(wb, run, "chat")
     row = next(key for key, text in page.html.items() if 'title="run_research">Research<' in text)
     assert "Waits for your decision" in page.html[row]
@@ -150,7 +150,7 @@ def test_saved_output_without_metrics_is_reproducible(workbench: OpenWorkbench, 
 
 
 def test_other_process_shows_same_output(wb: af.Workbench, run: af.Run, tmp_path: Path) -> None:
-    """A chat over the same store, opened elsewhere, has the fold with all that is in it."""
+    """A chat over the same store, opened elsewhere, has the fold with its whole content."""
     run.approve().wait()
     wb.close()
     code = f"""

@@ -98,7 +98,7 @@ def test_retry_discards_text(script: Script) -> None:
 
 
 def test_retries_stay_with_the_turn(script: Script) -> None:
-    """Each attempt has its own id; the turn of the last one lists the failures and the waits, and they are counted."""
+    """Each attempt has its own id; the turn of the last attempt lists and counts the failures and the waits."""
     script.add("agent_start", job_id="main")
     script.add("llm_chunk", job_id="main", call_id="llm-1", kind="answer", delta="half")
     script.add("retry", job_id="main", call_id="llm-1", attempt=1, delay_s=6.0, reason="too busy")
@@ -138,7 +138,7 @@ def test_request_waits_until_decided(script: Script) -> None:
 
 
 def test_requests_have_the_order_of_their_agents(script: Script) -> None:
-    """Parallel agents may ask in any order; the cards stand in that of the agents above them."""
+    """Parallel agents may ask in any order; the cards have the order of the agents above."""
     for use in ("tc-1", "tc-2", "tc-3"):
         script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id=use, params={"instruction": use})
     for use in ("tc-3", "tc-1", "tc-2"):
@@ -163,7 +163,7 @@ def test_repeated_request_stays_decided(script: Script) -> None:
 
 
 def test_decision_is_displayed(script: Script) -> None:
-    """A decision shows its scope; edited parameters replace the original ones; an instruction is not a denial."""
+    """A decision shows its scope; edited parameters replace the original parameters; an instruction is not a denial."""
     for number in (1, 2):
         request = {"id": f"req-{number}", "tool_call_id": f"tc-{number}", "job_id": "main"}
         script.add("permission_request", tool="send", **request, params={"to": "Ada"})

@@ -13,7 +13,7 @@ KEYS = [f"k{i}" for i in range(12)]
 
 
 def applied(shown: dict[str, tuple[list[Any], str]], patch: Mapping[str, Any]) -> None:
-    """Apply a patch to a page; elements within a removed one are removed with it."""
+    """Apply a patch to a page; an element is removed with the elements within it."""
     for key, *shape in patch.get("shape", ()):
         shown[key] = ([key, *shape], shown.get(key, ([], ""))[1])
     for key, keep, add in patch.get("text", ()):

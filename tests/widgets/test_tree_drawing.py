@@ -126,7 +126,7 @@ def test_static_tree_is_a_list() -> None:
     ],
 )
 def test_status_is_a_mark_and_a_word(status: str, sign: str, word: str) -> None:
-    """Status does not depend on colour: each has its mark, and all but success have their word."""
+    """The status does not depend on colour: each status has a mark, and each status but success a word."""
     layout = layout_tree(with_last(grow([None]), status=status, total_tokens=None, total_ms=None))
     text = "".join(ET.fromstring(tree_html(layout, with_metrics=False)).itertext())  # noqa: S314 - our own
     assert text == f"{sign} Question 0? · active · {word}"

@@ -19,7 +19,7 @@ def parents(draw: st.DrawFn, most: int = 40) -> list[int | None]:
 
 
 def ids(layout: TreeLayout) -> list[str]:
-    """The messages of all rows, those in folds too."""
+    """The messages of all rows and folds."""
     return [
         entry for row in layout.rows for entry in getattr(row.content, "message_ids", None) or (row.content.message_id,)
     ]
@@ -38,7 +38,7 @@ def test_active_branch_has_first_column() -> None:
 
 
 def test_activated_branch_takes_first_column() -> None:
-    """After the older branch is activated, the newer one moves to the second column."""
+    """After the older branch is activated, the newer branch moves to the second column."""
     assert shape(layout_tree(grow([None, 0, 1, 0, 3], active=2))) == [
         ("m0", 0), ("m3", 1), ("m4", 1), ("m1", 0), ("m2", 0),
     ]  # fmt: skip
@@ -51,7 +51,7 @@ def test_newest_inactive_branch_keeps_column() -> None:
 
 
 def test_several_first_questions_share_a_start_node() -> None:
-    """Each of them follows the start above the rows; all but the active one begin a branch."""
+    """Each first question follows the start above the rows; all but the active question begin a branch."""
     layout = layout_tree(grow([None, None]))
     assert layout.has_start
     assert [(row.column, row.parent, row.starts_branch) for row in layout.rows] == [(1, -1, True), (0, -1, False)]
@@ -61,7 +61,7 @@ def test_several_first_questions_share_a_start_node() -> None:
 
 @given(parents(), st.data())
 def test_layout_contains_every_message(grown: list[int | None], data: st.DataObject) -> None:
-    """Every message has a row below that of its parent; only the active branch is in the first column."""
+    """Every message has a row below its parent's row; only the active branch is in the first column."""
     entries = grow(grown, active=data.draw(st.integers(0, len(grown) - 1)))
     layout = layout_tree(entries)
     rows = {row.content.message_id: place for place, row in enumerate(layout.rows)}
@@ -78,7 +78,7 @@ def test_layout_contains_every_message(grown: list[int | None], data: st.DataObj
 
 
 def test_long_conversation_is_folded() -> None:
-    """The first and the last of 1,000 questions in a row are shown; one row counts those between them."""
+    """The first and the last of 1,000 questions in succession are shown; one row counts the questions between."""
     layout = layout_tree(chain(1_000))
     assert [name for name, _ in shape(layout)][:3] == ["m0", "+940", "m941"]
     assert len(layout.rows) == 61
@@ -93,7 +93,7 @@ def test_selected_message_is_never_folded() -> None:
 
 
 def test_fold_is_opened_from_both_ends() -> None:
-    """Opening shows twenty messages at each end of a fold, or all of a short one."""
+    """Opening shows twenty messages at each end of a fold, or all messages of a short fold."""
     fold = layout_tree(chain(1_000)).rows[1].content
     assert isinstance(fold, FoldedMessages)
     opened = layout_tree(chain(1_000), open_message_ids=fold.next_to_open)
@@ -111,7 +111,7 @@ def test_hidden_siblings_share_a_fold() -> None:
 
 @given(parents(120), st.data())
 def test_folding_keeps_every_message(grown: list[int | None], data: st.DataObject) -> None:
-    """Each message is shown or counted exactly once; the selected and the active one are shown."""
+    """Each message is shown or counted exactly once; the selected and the active message are shown."""
     number = st.integers(0, len(grown) - 1)
     active, selected = data.draw(number), data.draw(number)
     entries = grow(grown, active=active)

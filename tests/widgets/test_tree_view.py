@@ -66,7 +66,7 @@ def drawn(reader: ShownView) -> list[str]:
 
 @pytest.fixture
 def branches(tmp_path: Path) -> Iterator[Branches]:
-    """A conversation: a question, two variants of the next one with a report each, and one after the second."""
+    """A conversation: a question, two variants of the next with a report each, and a question after the second."""
     turns = [
         "They end.", report("The <u>old</u> text.\n"), "One way.", report("The new text.\n"), "Another way.", "Yes.",
         "Asked here.", "And again.",
@@ -80,7 +80,7 @@ def branches(tmp_path: Path) -> Iterator[Branches]:
 
 
 def test_newest_conversation_is_shown_first(branches: Branches, look: Look) -> None:
-    """Without an id the tree is that of the conversation with the latest question; the list has all."""
+    """Without an id the tree shows the conversation with the latest question; the list has all conversations."""
     wb, runs = branches
     reader = look(wb)
     assert [label.split(" (")[0] for label in drawn(reader)] == [
@@ -110,7 +110,7 @@ def test_clicked_question_is_read(branches: Branches, look: Look) -> None:
 
 
 def test_another_branch_can_be_continued(branches: Branches, look: Look) -> None:
-    """The message after activating a branch names the question that the next one follows."""
+    """The message after activating a branch names the question that the next question follows."""
     wb, (first, second, *_) = branches
     reader = look(wb)
     press(reader, "read", message=second.message_id)
@@ -182,7 +182,7 @@ def test_variants_are_compared_with_one_click(branches: Branches, look: Look) ->
 
 
 def test_conversation_is_renamed_searched_and_deleted(branches: Branches, look: Look) -> None:
-    """Deleting asks for a confirmation that counts what is deleted."""
+    """Deleting asks for a confirmation that counts the deleted questions and artifacts."""
     wb, (first, *_) = branches
     other = wb.ask("Other?").wait(10)
     reader = look(wb, first.conversation_id)
@@ -209,7 +209,7 @@ def test_conversation_is_renamed_searched_and_deleted(branches: Branches, look: 
 
 
 def test_branch_is_deleted(branches: Branches, look: Look) -> None:
-    """The confirmation counts the messages that follow; afterwards the tree has the remaining ones."""
+    """The confirmation counts the messages that follow; afterwards the tree has the remaining messages."""
     wb, (_, second, third, _) = branches
     reader = look(wb)
     press(reader, "read", message=third.message_id)
@@ -225,7 +225,7 @@ def test_branch_is_deleted(branches: Branches, look: Look) -> None:
 
 @pytest.mark.parametrize("act", ["read", "activate", "compare_with", "regenerate", "prune", "ask"])
 def test_action_on_deleted_message_is_refused(branches: Branches, look: Look, act: str) -> None:
-    """A deleted question can be clicked until the panel has followed the store; the error says that it is gone."""
+    """A deleted question can be clicked until the panel has followed the store; the error says so."""
     wb, (first, *_, last) = branches
     reader = look(wb, first.conversation_id)
     wb.conversation(last).delete_branch()
@@ -388,7 +388,7 @@ def test_thousand_questions_open_within_a_second(tmp_path: Path, look: Look) -> 
 
 
 def test_search_match_is_opened(branches: Branches, look: Look) -> None:
-    """The list shows excerpts of the matches, and choosing one opens that message."""
+    """The list shows excerpts of the matches, and choosing a match opens its message."""
     wb, (_, second, *_) = branches
     reader = look(wb)
     press(reader, "search", values={"words": "One way"})
@@ -413,7 +413,7 @@ def test_abandoned_run_is_resumed_in_the_tree(branches: Branches, look: Look) ->
 
 
 def test_long_answers_are_shortened_in_saved_output(tmp_path: Path) -> None:
-    """The newest answers are saved whole, older ones as far as there is room; shortened ones have a note."""
+    """The newest answers are saved whole, older answers within the limit; a shortened answer has a note."""
     long = "A sentence of the answer. " * 1_500
     with af.Workbench(model=ScriptedModel([long, long, "~~~\nopen"]), data_dir=tmp_path / "data") as wb:
         first = wb.ask("One?").wait(10)
