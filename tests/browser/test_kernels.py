@@ -37,7 +37,7 @@ def assert_readable(page: LabPage) -> None:
 
 @pytest.mark.parametrize("mode", ["", AS_WIDGETS], ids=["page", "widget"])
 def test_click_takes_effect_after_the_cell_in_ipykernel_6(mode: str, lab6: LabServer, open_page: OpenPage) -> None:
-    """Ipykernel 6.31 receives clicks only between two cells: until then card and view wait for the kernel, and say so."""
+    """Ipykernel 6.31 receives clicks only between two cells: until then card and view say that the kernel is busy."""
     page = open_page(new_notebook(lab6, mode + ASK_AT_ONCE, COMPUTE), lab6)
     page.open()
     page.run_cell(0)

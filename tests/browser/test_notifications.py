@@ -140,7 +140,7 @@ def test_line_leads_to_the_view_of_a_run_before_lists_of_all_runs(chromium: Brow
 
 
 def test_toast_appears_in_another_notebook(lab: LabServer, open_page: OpenPage) -> None:
-    """The toast replaces the line. A closed toast and the line do not return; the list behind the bell has the request."""
+    """The toast replaces the line. A closed toast and the line do not return; the request is behind the bell."""
     page = open_page(new_notebook(lab, SETUP, LATER), new=True)
     with toasts_on(lab):
         page.open()

@@ -61,7 +61,7 @@ def test_steps_are_moved_with_the_keyboard(stage: Stage) -> None:
     stage.press("Alt+ArrowDown", "Alt+ArrowDown", "Alt+ArrowDown")
     assert titles(stage) == ["Compare", "Write", "Find"]
     expect(stage.field("title").nth(3)).to_be_focused()
-    expect(stage.page.locator(".af-field-items > .af-announcer")).to_have_text("Moved to place 3 of 3.")
+    expect(stage.page.locator(".af-field-items > .af-announcer")).to_have_text("Item moved to position 3 of 3.")
     stage.button("Move up: steps 3").focus()
     stage.press("Enter", "Enter", "Enter")
     assert titles(stage) == ["Find", "Compare", "Write"]
