@@ -146,7 +146,7 @@ class AgentRegistry:
         return own
 
     def register_tool(self, entry: Tool, agent: str) -> None:
-        """Add a tool for the agent of this name, and for the agents whose configuration includes it."""
+        """Add a tool for the agent of this name, and for agents with a configuration that includes the tool."""
         self._tools.register(entry)
         offered = self._offered.setdefault(agent, [])
         if entry.name not in offered:

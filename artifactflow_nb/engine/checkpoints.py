@@ -74,11 +74,11 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
     The additions to `AsyncSqliteSaver`:
 
     - A checkpoint is deleted in the transaction that stores the next checkpoint, and unused space is returned.
-    - A step that fails or is cancelled is rolled back. Its transaction would lock the file for other processes.
+    - A step that fails or is cancelled is rolled back. An open transaction would lock the file for other processes.
     - A value that cannot be serialized stays in the memory of this process, with a `Placeholder` in the checkpoint. So
       a graph with such values works as without a workbench, even across interrupts, and nothing is pickled.
 
-    LangGraph makes shallow copies of a saver, which share its attributes.
+    LangGraph makes shallow copies of a saver, which share the attributes of the saver.
 
     Errors: `sqlite3.Error`; errors of the serializer; `RunFailed` for a value in the memory of another process.
     """

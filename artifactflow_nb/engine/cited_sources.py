@@ -206,7 +206,7 @@ class SourceReview:
     """The changes of sources since a run read them.
 
     Attributes:
-        changes: The sources that have changed; the claims of each change are empty.
+        changes: The sources that have changed, without the statements that cite the sources.
         unchecked: The sources that could not be compared.
     """
 
@@ -215,7 +215,7 @@ class SourceReview:
 
 
 async def review_sources(used: Sequence[SourceOfRun], sources: SourceManager, fetcher: Fetcher | None) -> SourceReview:
-    """Read the local sources and web pages again and compare their texts.
+    """Read the local sources and web pages again and compare the texts.
 
     Changed local files are indexed again; without a fetcher, pages are reported as unchecked.
     """

@@ -1,7 +1,7 @@
 """The controller: questions, decisions and results of runs.
 
 A question is checked and stored as a message with its run. The scheduler drives every run that can continue: a new run,
-a run whose requests are decided, or a run whose process has died. The run's driver ends it (both are in `driver.py`).
+a run whose requests are decided, or a run whose process has died. The driver of a run ends the run (see `driver.py`).
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class RunOptions(TypedDict, total=False):
     """The options of a question, all of them optional.
 
     Attributes:
-        conversation_id: The conversation; None for a new one.
+        conversation_id: The conversation; None for a new conversation.
         parent_message_id: The message to continue from; None for a new root, omitted for the active branch.
         message_id: The id for the new message; None for a new id.
         thread_id: The id for the run's thread; None for a new id.
@@ -249,12 +249,12 @@ class ExecutionController:
         resume_data: Mapping[str, bool | Decision] | None = None,
         **options: Unpack[RunOptions],
     ) -> AsyncIterator[StreamEvent]:
-        """Run a question, or continue a waiting run, and yield its events until it ends or waits.
+        """Run a question, or continue a waiting run, and yield the events until the run ends or waits.
 
         Args:
             content: The question; None to resume the run of `thread_id` or `message_id`.
             resume_data: Decisions by request id, to resume.
-            options: The options of a question; of a run to resume only `thread_id` and, as a check, `message_id`.
+            options: The options of a question; to resume a run, only `thread_id` and, as a check, `message_id`.
         """
         seen = 0
         if content is not None:
@@ -273,7 +273,7 @@ class ExecutionController:
             stop()
 
     async def execute(self, content: str, **options: Unpack[RunOptions]) -> RunResult:
-        """Run a question until it ends or waits."""
+        """Run a question until the run ends or waits."""
         run = await self.begin(content, **options)
         await asyncio.shield(await self.start(run))
         return await self.result(run.run_id)
@@ -304,7 +304,7 @@ class ExecutionController:
     # --- runs --------------------------------------------------------------------------------------------------------
 
     async def subscribe(self, run_id: str, listener: Listener) -> Callable[[], None]:
-        """Call a listener with a run's stored events, then with new ones, including those of other processes.
+        """Call a listener with a run's stored events, then with new events, including events of other processes.
 
         Returns:
             A function that ends the subscription.
@@ -354,7 +354,7 @@ class ExecutionController:
         )
 
     async def aclose(self) -> None:
-        """Stop driving. Unfinished runs are left as they are and can be resumed."""
+        """Stop driving. Unfinished runs stay unchanged and can be resumed."""
         await self.scheduler.aclose()
 
     # --- decisions ---------------------------------------------------------------------------------------------------

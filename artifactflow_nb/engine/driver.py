@@ -370,8 +370,8 @@ class RunScheduler:
 
     Args:
         engine: The services of the engine.
-        after_drive: Awaited with a run's id in the run's task, after the run has ended or started to wait; `join` and
-            a resume wait for it.
+        after_drive: Awaited with a run's id in the run's task, after the run has ended or started to wait, before
+            `join` returns or the run is resumed.
     """
 
     def __init__(self, engine: "Engine", after_drive: Callable[[str], Awaitable[None]] | None = None) -> None:
@@ -392,7 +392,7 @@ class RunScheduler:
     async def start(self, run: StoredRun) -> "asyncio.Task[None]":
         """Drive a run and return its task.
 
-        The task ends when the run ends, waits or is abandoned. It raises nothing that the run's events do not report.
+        The task ends when the run ends, waits or is abandoned. It raises only errors that the run's events report.
 
         Errors: `Conflict` if another process drives the run or the run has ended; `StoreError` if the store cannot be
             written; `UsageError` if the run's flow, model or budget is not available here.
@@ -546,7 +546,7 @@ class RunScheduler:
         return self._storage_problems.get(run_id)
 
     async def aclose(self) -> None:
-        """Stop driving. Unfinished runs are left as they are and can be resumed."""
+        """Stop driving. Unfinished runs stay unchanged and can be resumed."""
         drivers, tasks = list(self._drivers.values()), list(self._tasks.values())
         for driver in drivers:
             driver.is_detached = not driver.cancellation.is_cancelled

@@ -396,7 +396,7 @@ class Engine:
         return list(dict.fromkeys([*(agent.model_name for agent in agents), *self.settings.prices, *used]))
 
     async def offered_models(self) -> list[str]:
-        """Return the models of `list_models`, without those of an endpoint that does not answer in time.
+        """Return the models of `list_models`, without the models of an endpoint that does not answer in time.
 
         The result is cached unless an endpoint failed.
         """
@@ -412,7 +412,7 @@ class Engine:
             return []
 
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
-        """Index a folder or a file and select it: from now on, runs search the selected sources only.
+        """Index and select a folder or a file: from now on, runs search only selected folders and files.
 
         `progress` is called on this loop after each batch of files, with the number of indexed files, the number of all
         files, and the path of the last file.
@@ -424,7 +424,7 @@ class Engine:
         return added
 
     async def attach_source(self, path: Path) -> None:
-        """Index a file, and add it to the sources that runs search."""
+        """Index a file, and add the file to the sources that runs search."""
         self.secrets.refresh()
         attached = await self.sources.add_folder(path)
         if self._chosen:
@@ -489,7 +489,7 @@ class Engine:
         return self._manifests.build(self.agent_registry.agents_of_flow(flow), model, **common, **self.mcp.manifest())
 
     async def aclose(self) -> None:
-        """Close everything, even if one part fails; unfinished runs can be resumed later."""
+        """Close the engine, even if a step of the closing fails; unfinished runs can be resumed later."""
         async with AsyncExitStack() as stack:
             stack.callback(self.run_locks.close)
             stack.push_async_callback(self.database.close)

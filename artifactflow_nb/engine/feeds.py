@@ -53,7 +53,7 @@ class EventFeeds:
         return feed
 
     async def subscribe(self, run_id: str, listener: Listener) -> Callable[[], None]:
-        """Call a listener with a run's stored events, then new ones; return a function that ends the subscription."""
+        """Call a listener with a run's stored events, then new events; return a function that ends the subscription."""
         feed = await self.get(run_id)
         stop = feed.subscribe(listener)
         if not feed.is_ended and run_id not in self._followers:

@@ -67,8 +67,8 @@ class Plugin:
         services: Returns, for an engine, the objects that tools and flows of the plugin get by class.
         labels: Names for readers by kind (`tool`, `agent`, `parameter`, `status`, `sentence`, `activity`) and by the
             name in code; see `NAMES`.
-        delegating_tools: The tools whose calls are jobs or runs; see `DELEGATING_TOOLS`.
-        model_text_tools: The tools whose results are texts of models, which prove nothing about sources.
+        delegating_tools: The tools with calls that are jobs or runs; see `DELEGATING_TOOLS`.
+        model_text_tools: The tools with results that are texts of models, which prove nothing about sources.
         on_artifact_written: Called in the transaction that writes a version of an artifact; see `ArtifactHook`.
         kept_conversations: Returns the ids of conversations that are never pruned.
         references: Returns the references that a question can contain, each as a text to insert, a label and a kind.

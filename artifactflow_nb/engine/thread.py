@@ -114,7 +114,7 @@ class EngineLoop:
 
     @classmethod
     def forget(cls) -> None:
-        """Drop the loop in a forked child, which has its file descriptors but not its thread."""
+        """Drop the loop in a forked child, which has the file descriptors but not the thread of the loop."""
         if cls._shared is not None:
             atexit.unregister(cls._shared.stop)
         cls._shared, cls._lock = None, threading.Lock()
@@ -133,7 +133,7 @@ class EngineLoop:
         self._context(tasks).run(self._loop.call_soon_threadsafe, callback, *args)
 
     def _context(self, tasks: Tasks) -> contextvars.Context:
-        """Copy the caller's context and add the engine's tasks; callbacks and tasks inherit it."""
+        """Copy the caller's context and add the engine's tasks; callbacks and tasks inherit the copy."""
         context = contextvars.copy_context()
         context.run(_engine_tasks.set, tasks)
         return context

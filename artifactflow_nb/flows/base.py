@@ -87,7 +87,7 @@ class FlowAgent:
             `GraphConfig`. A model object belongs to the flow: it cannot be configured, uses no endpoint, costs nothing.
         tools: Tools that only this agent has, whatever the configuration. `config.required_tools` names further tools
             of the flow and the engine, which a graph configuration can replace.
-        is_subagent: Whether agents that delegate can call it.
+        is_subagent: Whether agents that delegate can call the agent.
         for_config: Returns the agent for a configuration; None if the agent does not depend on the configuration.
     """
 
@@ -103,7 +103,7 @@ class FlowQuestion:
     """A question before its run is created.
 
     Attributes:
-        conversation_id: The conversation; None for a new one.
+        conversation_id: The conversation; None for a new conversation.
         parent_message_id: The message that the question continues; None for a first message.
         work: The task of a run without a conversation; None for a chat.
         folder: The data folder of the engine.

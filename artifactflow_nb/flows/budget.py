@@ -1,7 +1,7 @@
 """The budget of a run, checked before each model call.
 
 An exceeded budget ends the run, or requests an approval for which all jobs of the run wait. Each approval sets new
-limits. Decisions are read from the store, so they apply in another process too.
+limits. Decisions are read from the store, so a decision applies in every process.
 """
 
 from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest
@@ -19,7 +19,7 @@ NO_USAGE = BudgetUsage()
 async def remaining_for_subrun(ctx: RunContext) -> Budget | None:
     """Return the budget of a subrun: the remainder at the start of the main job's last turn; None for no limit.
 
-    Later usage by parallel jobs is not counted, because it depends on timing.
+    Later usage by parallel jobs is not counted, because such usage depends on timing.
 
     Errors: `ToolError` if nothing is left.
     """

@@ -68,7 +68,7 @@ class Cancellation:
 
     @contextmanager
     def waiting(self, is_ready: Callable[[], bool] | None = None) -> Iterator[None]:
-        """Mark the worker as waiting; it can be cancelled until `is_ready` returns true."""
+        """Mark the worker as waiting; a waiting worker can be cancelled until `is_ready` returns true."""
         here = self._here()
         before, here.is_ready = here.is_ready, is_ready or _never
         if self._cancelled is not None:  # the check runs once the worker waits: `is_ready` may be true already

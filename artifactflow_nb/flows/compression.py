@@ -229,9 +229,9 @@ def _cut_old(
 def _oldest_left_out(
     units: Sequence[list[Message]], protected: set[int], excess: int
 ) -> tuple[list[list[Message] | None], int]:
-    """Replace the oldest units by None until the excess is gone; return them with the remaining excess.
+    """Replace the oldest units by None until the excess is gone; return the units and the remaining excess.
 
-    The marker of each gap counts; otherwise the longest message would be cut to make room for it.
+    The marker of each gap counts; otherwise the longest message would be cut to make room for the marker.
     """
     remaining: list[list[Message] | None] = []
     for index, unit in enumerate(units):

@@ -28,7 +28,7 @@ Listener = Callable[[StreamEvent], None]
 
 
 class EventFeed:
-    """The events of a run for listeners: first the past events, then new ones.
+    """The events of a run for listeners: first the past events, then new events.
 
     Streamed text is held as chunks until its model call completes.
     """
@@ -40,7 +40,7 @@ class EventFeed:
 
     @property
     def last_seq(self) -> int:
-        """The number of the last event so far, 0 if there is none."""
+        """The number of the last event so far, or 0."""
         return self._history[-1].seq if self._history else 0
 
     @property
@@ -79,7 +79,7 @@ class EventFeed:
             self._notify(listener, event)
 
     def _notify(self, listener: Listener, event: StreamEvent) -> None:
-        """Call a listener; remove it if it fails, so that the run continues."""
+        """Call a listener; remove a listener that fails, so that the run continues."""
         try:
             listener(event)
         except Exception:
@@ -93,7 +93,7 @@ class EventFeed:
             self.publish(event)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Publish the past events to a listener, then new ones; the returned function ends the subscription."""
+        """Publish the past events to a listener, then new events; the returned function ends the subscription."""
         arriving = (event for chunks in self._arriving.values() for event in chunks)
         self._listeners.append(listener)
         for event in sorted([*self._history, *arriving], key=lambda event: event.seq):

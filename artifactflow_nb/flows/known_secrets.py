@@ -204,7 +204,7 @@ class MaskedPieces:
         return text
 
     def _searched(self, kind: DeltaKind, text: str) -> str:
-        """Mask a text that contains the first characters of a secret; withhold its end if a secret may begin there."""
+        """Mask a text that contains the first characters of a secret; withhold an end that may begin a secret."""
         before = self._before.get(kind, "")[-1:]
         text = before + text
         end = self._secrets.open_from(text, len(before))

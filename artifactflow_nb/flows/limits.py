@@ -1,7 +1,7 @@
 """Limits of a run (its budget and approved extensions) and of an agent (its rounds and exclusive tools).
 
-An agent that has used up its rounds must answer. It may still call a tool such as `report_failure` once, so that a
-failure is never reported as a result.
+An agent that has used up its rounds must answer. The agent may still call a tool such as `report_failure` once, so that
+a failure is never reported as a result.
 """
 
 from collections.abc import Sequence

@@ -292,7 +292,7 @@ class JobOutcome:
 
 
 async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobOutcome:
-    """Run the loop of a job. An error is returned in the outcome, unless it comes from the store or a recording."""
+    """Run the loop of a job. The outcome has the error, except for errors of the store or a recording, which raise."""
     try:
         end = await loop.ainvoke(start, context=ctx)
         final = await final_text(ctx, start["job_id"], end["graph_response"])
@@ -450,7 +450,7 @@ class LoopFlow:
     """A built-in flow, which consists of loops.
 
     Attributes:
-        saver: Returns the saver of the engine, once it is open.
+        saver: Returns the saver of the engine, once the engine is open.
     """
 
     spec: FlowSpec

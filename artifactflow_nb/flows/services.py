@@ -78,7 +78,7 @@ class SubrunRunner(Protocol):
         """Start a run for a tool call, in a conversation of its own, with the budget and model in `chosen`."""
 
     async def wait_until_idle(self, run_id: str) -> SubrunPause:
-        """Drive a run that can continue and has no driver; return when it has ended or waits.
+        """Drive a run that can continue and has no driver; return when the run has ended or waits.
 
         Errors: `StoreError` if the store failed, and the run was left abandoned.
         """
@@ -109,7 +109,7 @@ async def publish_subrun_start(ctx: "RunContext", key: str, subrun: StoredRun) -
 
 
 async def wait_for_subrun(ctx: "RunContext", run: StoredRun) -> StoredRun:
-    """Wait until a subrun has ended; if it waits for a person, the calling run waits too."""
+    """Wait until a subrun has ended; while the subrun waits for a person, the calling run waits too."""
     pause = await ctx.jobs.cancellation.wait_for(ctx.subruns.wait_until_idle(run.run_id))
     if pause.gates:
         interrupt({"gates": [list(gate) for gate in pause.gates]})  # raises: the resumed run waits here again
@@ -139,7 +139,7 @@ class JobTranscript:
         self._written: TurnMessages | None = None
 
     async def read(self) -> list[StoredTurn]:
-        """Return all turns that did not fail; only new ones are read from the store."""
+        """Return all turns that did not fail; only new turns are read from the store."""
         if self._is_new and not self.has_taken_turn:
             return []
         fresh = await self._calls.transcript(*self._place, after=self._last_step)

@@ -15,7 +15,7 @@ from artifactflow_nb.core.events import MAIN_JOB
 
 
 class ExecutionPhase(StrEnum):
-    """The next step of a loop; it routes the graph."""
+    """The next step of a loop, by which the graph chooses the next node."""
 
     LEAD_EXECUTING = "lead_executing"
     SUBAGENT_EXECUTING = "subagent_executing"
@@ -33,7 +33,7 @@ class AgentMemory(TypedDict):
 
 
 class GraphResponse(TypedDict):
-    """The end of a loop; its text is the reply of the model call."""
+    """The end of a loop; the text is the reply of the model call."""
 
     success: bool
     call_id: str

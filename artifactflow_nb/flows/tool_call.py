@@ -1,7 +1,7 @@
 """Execution of tool calls, each keyed by its row in the ledger.
 
 A finished call is not run again. A call that started and never finished, because its process was killed, is run again
-only if its tool is idempotent; otherwise its result says that the outcome is unknown.
+only if its tool is idempotent; the result of another tool says that the outcome is unknown.
 """
 
 import asyncio

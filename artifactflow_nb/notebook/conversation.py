@@ -18,7 +18,7 @@ from artifactflow_nb.store.conversations import Conversation, StoredMessage
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class ConversationHandle(ExportMixin, Conversation):
-    """A `Conversation` and one branch of it: to export, to ask again, to activate, to delete.
+    """A `Conversation` and one of its branches: to export, to ask again, to activate, to delete.
 
     An exported file has the questions and answers of the branch, the sources, and the versions of the artifacts at the
     end of the branch.
@@ -78,7 +78,7 @@ class ConversationHandle(ExportMixin, Conversation):
         self.thread.call(self.thread.engine.conversations.rename(self.conversation_id, title))
 
     def delete(self) -> None:
-        """Delete the conversation with its messages, runs and artifacts; `Conflict` while a run of it is running."""
+        """Delete the conversation with its messages, runs and artifacts; `Conflict` while a run is running."""
         self.thread.call(self.thread.engine.conversations.delete_conversation(self.conversation_id))
 
     def _last_message(self) -> str:

@@ -603,7 +603,7 @@ class Run(RunRecord):
 
         Args:
             path: The notebook, such as `report.ipynb`; the sealed run is written next to it as `report.afrun`.
-            sealed: A sealed file of this run to use instead.
+            sealed: An existing sealed file of this run, which the cells then read.
             replace: Replace existing files.
 
         Returns:

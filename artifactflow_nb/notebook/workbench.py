@@ -452,7 +452,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         """Show a conversation to read and to continue: questions, steps, approvals, answers, branches.
 
         Args:
-            conversation: The conversation, a run or a message of it, or an id; None for a new conversation.
+            conversation: The conversation, a run or message of the conversation, or an id; None for a new conversation.
             flow: The flow of questions that are asked in the panel, as for `ask`.
             budget: The limits of each run; None for the configured budget.
             model: The name of the model; None for the configured model.

@@ -72,7 +72,7 @@ class Head:
 
 
 class Cassette:
-    """The recordings of a cassette file. The rows of a recording are checked when they are read."""
+    """The recordings of a cassette file. The rows of a recording are checked when the rows are read."""
 
     def __init__(self, path: Path, recordings: Mapping[Head, Sequence[bytes]], texts: Mapping[str, str]) -> None:
         self.path = path

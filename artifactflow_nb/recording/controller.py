@@ -147,9 +147,9 @@ class RecordingController(ExecutionController):
         return await self._engine.database.read(lambda db: resolve_parent(db, conversation_id, parent))
 
     async def fork(self, change: Change) -> StoredRun:
-        """Store a fork: the rows of a run before a step, with a change; `start` resumes it.
+        """Store a fork: the rows of a run before a step, with a change; `start` resumes the fork.
 
-        Errors: `UsageError` for an adapted graph: only the graph knows what happens within its nodes.
+        Errors: `UsageError` for an adapted graph: only the graph knows the work within its nodes.
         """
         forked = await self._services.runs.get(change.of)
         if GRAPH_SETTING in forked.settings:
@@ -341,7 +341,7 @@ class RecordingController(ExecutionController):
         return await super().single_request(run_id)
 
     async def cancel(self, run_id: str, *, by_code: bool = True) -> None:
-        """Cancel a run; a played run ends as it was recorded.
+        """Cancel a run; a played run ends as recorded.
 
         Errors: `CassetteMiss` if the recording has no cancellation here and the played run cannot continue live.
         """

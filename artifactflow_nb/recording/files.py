@@ -93,7 +93,7 @@ def write_bytes(path: Path, data: bytes, *, replace: bool) -> Path:
 
 
 class OnlyWriter:
-    """A lock next to a file for the process that may write it; released by `close` and when the process dies.
+    """A lock next to a file for the process that may write the file; released by `close` and when the process dies.
 
     Args:
         path: The file, which need not exist, in an existing folder.

@@ -24,7 +24,7 @@ from artifactflow_nb.recording.rows import Row
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question with the values that distinguish it from others.
+    """A question with the values that distinguish the question from other questions.
 
     Attributes:
         settings: The run's settings; `model`, `budget`, `depth`, `fork` and the project work belong to the identity.
@@ -42,7 +42,7 @@ class Ask:
 def question_keys(asks: Iterable[Ask], earlier: Mapping[str, str] | None = None) -> list[str]:
     """Return the keys of the recordings of questions, in the order in which the questions were asked.
 
-    `earlier` maps messages that the questions may continue to the keys of their runs.
+    `earlier` maps messages that the questions may continue to the keys of the messages' runs.
     """
     keys: list[str] = []
     by_message, times = dict(earlier or {}), Counter[tuple[str, ...]]()
@@ -142,7 +142,7 @@ def _in_words(decision: Decision) -> str:
 
 
 def is_same_decision(recorded: Decision, now: Decision) -> bool:
-    """Return whether two decisions have the same effect, regardless of who made them."""
+    """Return whether two decisions have the same effect, whoever made the decisions."""
     return _effect(recorded) == _effect(now)
 
 

@@ -36,7 +36,7 @@ PLAYED: frozenset[Mode] = frozenset({"replay", "verify"})
 
 
 class CassetteSession:
-    """Finds recordings and writes them.
+    """Finds and writes recordings.
 
     Args:
         mode: The mode.

@@ -1,4 +1,4 @@
-"""Reproducibility of a workbench's runs: whether they are recorded, replayed, live or changed, with advice."""
+"""Reproducibility of a workbench's runs, which are recorded, replayed, live or changed, with advice."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""The rows of a run: read from one store, redacted before they are written to a file, written into another store.
+"""The rows of a run: read from one store, redacted and written to a file, or written into another store.
 
 The rows of a run include its subruns (`parent_run_id`) with their conversations. The rows of a branch also include the
-earlier runs, because prompts contain their questions and answers.
+earlier runs, because prompts contain earlier questions and answers.
 """
 
 import re

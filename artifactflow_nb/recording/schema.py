@@ -348,7 +348,7 @@ class _Offer(_Lenient):
 
 
 class _Pause(_Lenient):
-    """The fields of an event that ends a run or a part of it."""
+    """The fields of an event that ends a run or a segment of a run."""
 
     interrupted: bool | None = None
     pending: list[str] | None = None

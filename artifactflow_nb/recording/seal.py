@@ -198,7 +198,7 @@ def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, 
             manifest = loads(find_member(data, _MANIFEST, limits))
             problem = _version_problem(manifest["version"]) if manifest["format"] == FORMAT else None
         problem = problem or f"{error!s:.400}"
-        raise CassetteError(f"The sealed file {name} cannot be used: {problem} Nothing of it was used.") from error
+        raise CassetteError(f"The sealed file {name} cannot be used: {problem} Nothing was loaded.") from error
 
 
 @contextmanager

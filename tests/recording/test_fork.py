@@ -142,7 +142,7 @@ def test_impossible_fork_lists_the_steps(tmp_path: Path) -> None:
         for step in (0, 2, True, "1"):
             with pytest.raises(af.errors.UsageError, match=r"1: lead_agent asked scripted"):
                 run.fork(step)  # type: ignore[arg-type]
-        with pytest.raises(af.errors.UsageError, match="tool_result changes a tool step, and step 1 is not one"):
+        with pytest.raises(af.errors.UsageError, match="tool_result changes a tool step, and step 1 is a model step"):
             run.fork(1, tool_result="x")
 
 

@@ -104,7 +104,7 @@ class PlanLedger:
             )
 
     def abort_change(self, progress: PlanProgress, reason: str, agent: str) -> PlanChange:
-        """Build the change that ends a plan with its run: the running step fails, pending ones are skipped."""
+        """Build the change that ends a plan with its run: the running step fails, pending steps are skipped."""
         job = progress.open_job and finish_job(progress.open_job, "failed", reason)
         edit = partial(Plan.abort, reason=reason)
         events = [plan_updated_event(reason)] if edit(progress.plan) != progress.plan else []

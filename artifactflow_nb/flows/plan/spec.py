@@ -234,14 +234,14 @@ async def _goes_to(state: PlanState) -> str:  # a coroutine, or LangGraph would 
 
 
 def _next_move(progress: PlanProgress, rules: PlanRules) -> dict[str, Any]:
-    """Return the next node, and the number of the job for which it is entered."""
+    """Return the next node, and the number of the job for which the node is entered."""
     if (job := progress.open_job) is not None:
         return {"goes_to": _NODES[job.kind], "n": job.n}
     return {"goes_to": _NODES[progress.next_action(rules).kind], "n": len(progress.jobs) + 1}
 
 
 def _is_other(move: Mapping[str, Any], state: PlanState) -> bool:
-    """Whether the next job is not the one for which a node was entered."""
+    """Return whether the next job differs from the job for which a node was entered."""
     return (move["goes_to"], move["n"]) != (state["goes_to"], state["n"])
 
 
@@ -273,7 +273,7 @@ def plan_policy(services: Services, policy: ApprovalPolicy) -> PlanPolicy:
 
 
 def plan_delegate(loop: LoopGraph) -> Delegate:
-    """Create the function that executes plans, with the loop of their agents."""
+    """Create the function that executes plans, with the loop of the agents that carry out plans."""
     nodes = PlanNodes(loop)
     graph = nodes.graph()
 
