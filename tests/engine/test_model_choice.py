@@ -117,7 +117,7 @@ def test_run_continues_only_with_the_model_of_its_start(tmp_path: Path) -> None:
             other._thread.call(
                 engine.approvals.decide({other.pending()[0].id: Decision(approved=True)}, datetime.now(UTC))
             )
-            with pytest.raises(af.errors.UsageError, match="no model 'larger'.* cancel it and ask again"):
+            with pytest.raises(af.errors.UsageError, match="no model 'larger'.* cancel the run and ask again"):
                 other.run(run_id).resume()
             assert other.run(run_id).status == "abandoned"
         with af.Workbench(model="usual", base_url=server.base_url, **options) as later:

@@ -187,7 +187,7 @@ def test_run_does_not_continue_with_a_different_graph(
     wb.close()
     new = workbench(interactive=False)
     new.register_flow("mine", af.adapt(other()))
-    with pytest.raises(af.errors.UsageError, match=f"with which it started: {message}"):
+    with pytest.raises(af.errors.UsageError, match=f"that is registered as 'mine': {message}"):
         new.run(run_id).approve()
     new.register_flow("mine", af.adapt(react_agent([ai_message("Paid.")], pay)))
     assert new.run(run_id).approve().wait().response == "Paid."

@@ -214,7 +214,7 @@ async def test_waiting_graph_continues_in_another_engine(open_engine: OpenEngine
     with pytest.raises(af.errors.UsageError, match=r"wb.register_flow\('mine', af.adapt\(graph\)\)"):
         await other.controller.resume(result.thread_id, approved=True)
     other.flows.register("mine", af.adapt(asking_graph("One?", "Two?"), answer=format_decisions))
-    with pytest.raises(af.errors.UsageError, match="with which it started: nodes: asks_1 is new; edges"):
+    with pytest.raises(af.errors.UsageError, match="that is registered as 'mine': nodes: asks_1 is new; edges"):
         await other.controller.resume(result.thread_id, approved=True)
     assert [request.title for request in await other.approvals.open_requests()] == ["Go on?"]
     other.flows.register("mine", af.adapt(asking_graph("Go on?"), answer=format_decisions))

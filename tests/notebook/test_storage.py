@@ -146,7 +146,7 @@ def test_prune_needs_a_limit_and_leaves_waiting_runs(tmp_path: Path) -> None:
         assert run.status == "waiting"
         assert wb.store.prune(keep=0).empty
         assert run.approve().wait().response == "Published."
-        with pytest.raises(af.errors.UsageError, match="Pass before=, a time, or keep="):
+        with pytest.raises(af.errors.UsageError, match="Pass before= with a time or keep="):
             wb.store.prune()
         with pytest.raises(af.errors.UsageError, match="keep is -1"):
             wb.store.prune(keep=-1)

@@ -183,5 +183,5 @@ def test_contradictory_cassette_settings_are_refused_with_advice(tmp_path: Path)
         af.Workbench(record=tmp_path / "a.jsonl", replay=tmp_path / "b.jsonl")
     with pytest.raises(af.errors.UsageError, match="there is no cassette"):
         af.Workbench(mode="replay")
-    with pytest.raises(af.errors.UsageError, match="one of 'live', 'record', 'replay', 'auto'"):
+    with pytest.raises(af.errors.UsageError, match="'live', 'record', 'replay', 'auto' or 'verify'"):
         af.Workbench(replay=tmp_path / "a.jsonl", mode="rewind")

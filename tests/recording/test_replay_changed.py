@@ -131,7 +131,7 @@ def test_follow_up_of_a_question_recorded_again_is_a_miss(tmp_path: Path) -> Non
                 where = {"conversation_id": wb.ask(question, **where).wait(WAIT_S).conversation_id}
     with af.Workbench(replay=cassette, interactive=False) as wb:
         first = wb.ask("One?").wait(WAIT_S)
-        with pytest.raises(af.errors.CassetteMiss, match="recorded again since"):
+        with pytest.raises(af.errors.CassetteMiss, match="which was recorded again"):
             wb.ask("Two?", conversation_id=first.conversation_id)
 
 

@@ -42,7 +42,7 @@ def test_unknown_step_lists_known_steps(rows: RunRows) -> None:
 
 
 def test_change_that_does_not_fit_the_step_is_refused(rows: RunRows) -> None:
-    with pytest.raises(af.errors.UsageError, match="tool_result changes a tool step, and step 1 is not one"):
+    with pytest.raises(af.errors.UsageError, match="tool_result changes a tool step, and step 1 is a model step"):
         change_of(rows, 1, tool_result="x")
     assert change_of(rows, 11, decision=False).decision == {
         "approved": False,

@@ -102,5 +102,5 @@ def test_network_folder_is_reported_once(folder: Path) -> None:
     ]  # some Pythons warn of `?1` in SQL
     words, lines = str(warning.message).split(), str(warning.message).split("\n")
     assert "on a network file system (nfs4)" in " ".join(words)
-    assert "A data_dir on a local disk is faster" in " ".join(words)
+    assert "A local disk is faster" in " ".join(words)
     assert all(len(line) <= 79 or " " not in line for line in lines)  # a long path is not broken
