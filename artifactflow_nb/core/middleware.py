@@ -55,11 +55,11 @@ class ModelCall:
     @property
     def prompt(self) -> str:
         """All messages as one text, each with its role as heading."""
-        parts = []
+        sections = []
         for message in self.messages:
             calls = [f"{call.name}({dict(call.params)})" for call in message.calls]
-            parts.append("\n".join([f"[{message.role}]", message.content, *calls]))
-        return "\n\n".join(parts)
+            sections.append("\n".join([f"[{message.role}]", message.content, *calls]))
+        return "\n\n".join(sections)
 
     def __repr__(self) -> str:
         return f"ModelCall({self.agent!r}, step={self.step}, model={self.model!r}, call_id={self.call_id!r})"

@@ -133,7 +133,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the JSON of an artifact; `UsageError` describes what is invalid."""
+        """Parse the JSON of an artifact; `UsageError` describes the invalid part."""
         try:
             parsed = json.loads(text)
             steps = []

@@ -123,7 +123,7 @@ class OutcomeFilter:
 
 
 def graph_differences(recorded: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
-    """List the differences between two fingerprintsin nodes, edges and tools."""
+    """List the differences between two fingerprints in nodes, edges and tools."""
     if recorded is None or now is None:
         return [] if recorded is now else ["recorded with another kind of flow"]
     differences = []

@@ -69,7 +69,7 @@ def _reply(request: ModelRequest, turn: str | ToolCall | Sequence[str | ToolCall
     text = "".join(
         item if isinstance(item, str) else "" if is_native else format_call(item.name, item.params) for item in items
     )
-    # Not marked as estimated: four characters a token are the definition of this model's usage.
+    # The usage is not marked as estimated: four characters a token are the definition of this model's usage.
     usage = replace(estimate_usage(request, text, calls), estimated=False)
     return ModelReply(text, usage, "tool_calls" if calls else "stop", request.model or "scripted", calls)
 

@@ -108,7 +108,7 @@ AskPerson = Callable[..., Awaitable[Decision]]
 
 
 async def _ask_nobody() -> Decision:
-    raise ToolError("Nobody can be asked here.")
+    raise ToolError("Nobody can be asked during this call. Continue without an answer.")
 
 
 def unlimited(limit: asyncio.Timeout, ask: AskPerson) -> AskPerson:
@@ -294,7 +294,7 @@ class Tool:
             metadata, data = storable_json(dict(result.metadata)), storable_text(str(result.data))
             return ToolResult(result.success, data, None if result.success else error_text, metadata)
         except StoreError as error:
-            # A missing or changed artifact is the model's concern; a broken store is the person's and ends the run.
+            # The model can react to a missing or changed artifact, while a broken store ends the run.
             if not isinstance(error, NotFound | Conflict):
                 raise
             return _failed(str(error), type(error).__name__)

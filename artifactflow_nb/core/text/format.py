@@ -213,9 +213,9 @@ def clip_words(text: str, columns: int) -> str:
     return f"{beginning}{space if whole else ''}{whole or ('' if beginning else last)} {_ELLIPSIS}"
 
 
-def with_context(question: str, parts: Iterable[str]) -> str:
+def with_context(question: str, texts: Iterable[str]) -> str:
     """Append context to a question, in a tag that `without_context` removes."""
-    context = "\n\n".join(parts)
+    context = "\n\n".join(texts)
     return f"{question}\n\n<context>\n{context}\n</context>" if context else question
 
 

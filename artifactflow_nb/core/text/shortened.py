@@ -1,4 +1,4 @@
-"""Truncation of very long texts in views and saved outputs, with a line that names the place of the rest.
+"""Truncation of very long texts in views and saved outputs, with a line that names the location of the rest.
 
 Rendering 200,000 paragraphs takes half a minute and blocks its thread. Exports are never truncated.
 """
@@ -75,9 +75,9 @@ def _truncate(text: str, n_chars: int, n_lines: int) -> str:
     return "".join(f"{line}\n" for line in text.split("\n", n_lines)[:n_lines])
 
 
-def remainder(n_chars: int, place: str) -> str:
-    """Return the line that gives the length of the omitted text and names the place of the whole text."""
-    return f"… {n_chars:,} more {'character' if n_chars == 1 else 'characters'}. {place}"
+def remainder(n_chars: int, location: str) -> str:
+    """Return the line that gives the length of the omitted text and names the location of the whole text."""
+    return f"… {n_chars:,} more {'character' if n_chars == 1 else 'characters'}. {location}"
 
 
 def beginning(text: str) -> tuple[str, int]:
@@ -89,7 +89,7 @@ def beginning(text: str) -> tuple[str, int]:
 def html_blocks(
     text: GrowingText,
     renderer: MarkdownRenderer,
-    place: str = EXPORT_LOCATION,
+    location: str = EXPORT_LOCATION,
     cite: Callable[[str], str] = str,
     *,
     is_arriving: bool = False,
@@ -99,7 +99,7 @@ def html_blocks(
     Args:
         text: The text.
         renderer: The renderer.
-        place: The place of the whole text, named in the line about the omitted text.
+        location: The location of the whole text, named in the line about the omitted text.
         cite: Converts citation marks in the HTML of a block; see `sources.citation_marks.Citations.apply`.
         is_arriving: Whether more text follows; if so, unfinished marks at the end are omitted.
     """
@@ -113,17 +113,17 @@ def html_blocks(
         markdown = block.settled_markdown if is_arriving and is_last else block.markdown
         yield cite(renderer.render_block(markdown, notes if "[^" in markdown else NO_NOTES, is_growing=is_growing))
     if text.n_left:
-        yield f'<p class="af-quiet">{escape(remainder(text.n_left, place))}</p>'
+        yield f'<p class="af-quiet">{escape(remainder(text.n_left, location))}</p>'
 
 
 def shown_html(
-    text: str, renderer: MarkdownRenderer, place: str = EXPORT_LOCATION, cite: Callable[[str], str] = str
+    text: str, renderer: MarkdownRenderer, location: str = EXPORT_LOCATION, cite: Callable[[str], str] = str
 ) -> str:
     """Render Markdown as truncated HTML; see `MarkdownRenderer.html` and `html_blocks`."""
-    return "".join(html_blocks(GrowingText(text), renderer, place, cite))
+    return "".join(html_blocks(GrowingText(text), renderer, location, cite))
 
 
-def shown_plain(text: str, place: str = EXPORT_LOCATION) -> str:
+def shown_plain(text: str, location: str = EXPORT_LOCATION) -> str:
     """Truncate a plain text, or a literal text that the caller escapes."""
     visible, n_left = beginning(text)
-    return f"{visible.rstrip()}\n\n{remainder(n_left, place)}" if n_left else text
+    return f"{visible.rstrip()}\n\n{remainder(n_left, location)}" if n_left else text

@@ -104,9 +104,9 @@ def plan_answer(question: str, sections: Sequence[Section], undone: Sequence[str
     return "\n\n".join([*paragraphs, phrases["offline"]])
 
 
-def _page(question: str, parts: Sequence[str]) -> str:
+def _page(question: str, paragraphs: Sequence[str]) -> str:
     title = f"# {report_title(question)}"
-    return "\n\n".join([title, *parts, "---", phrases_for(question)["offline"]]) + "\n"
+    return "\n\n".join([title, *paragraphs, "---", phrases_for(question)["offline"]]) + "\n"
 
 
 def quotes_with_sources(sections: Sequence[Section], heading_of_sources: str) -> list[str]:

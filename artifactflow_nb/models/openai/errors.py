@@ -43,7 +43,7 @@ _OVERFLOW = re.compile(
     r"\btokens\b.{0,60}(?:exceed|less than|must be <)|超长",
     re.IGNORECASE,
 )
-# Beyond the tokens of a minute no wait helps: OpenAI answers 429, Groq 413.
+# A request beyond the tokens of a minute fails after any wait: OpenAI answers 429, Groq 413.
 _TOO_LARGE = re.compile(r"request (?:body |entity )?(?:is )?too large", re.IGNORECASE)
 _CLIENT_ERRORS = range(400, 500)
 _UNKNOWN_FIELD = frozenset({400, 422})

@@ -82,7 +82,7 @@ class AnswerText:
 
     def add(self, text: str) -> list[ModelDelta]:
         """Add text of the answer field, which may contain marks, and return the resulting deltas."""
-        # The fast path of most deltas: nothing to look for.
+        # Most deltas take this fast path, because they contain no mark.
         is_plain = not self._pending and _MARK_CHARACTERS.isdisjoint(text)
         if self._state == "answer" or (self._state == "watching" and is_plain):
             self._answer.append(text)

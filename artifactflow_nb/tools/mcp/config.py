@@ -51,7 +51,7 @@ class McpServer(BaseModel):
         name: Name in the workbench.
         command: The program.
         args: Arguments of the program.
-        env: Environment variables of the program, in addition to PATH, HOME and similar variables, but no others.
+        env: Environment variables of the program, which gets only PATH, HOME and similar variables of the kernel.
         cwd: Working directory; None for the kernel's working directory.
         url: Address of a streamable HTTP server.
         headers: HTTP headers of every request.

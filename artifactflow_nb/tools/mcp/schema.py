@@ -124,7 +124,7 @@ def normalize_schema(source: Any) -> tuple[Schema, dict[str, str]]:
         written[unique_name] = _SchemaWriter(root).write(prop)
         if unique_name != name:
             renamed[unique_name] = name
-        if isinstance(listed := root.get("required"), Sequence) and name in listed:
+        if isinstance(required_names := root.get("required"), Sequence) and name in required_names:
             required.append(unique_name)
     if len(json.dumps(written, default=str)) > _MAX_SCHEMA_CHARS:  # then keep only the types
         written = {name: {"type": prop["type"]} if "type" in prop else {} for name, prop in written.items()}

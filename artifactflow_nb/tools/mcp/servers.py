@@ -82,12 +82,12 @@ class McpServerPool:
         problems = [str(result) for result in results if isinstance(result, ToolError | UsageError)]
         if problems:
             raise UsageError("\n".join(problems))
-        listed: list[tuple[McpServer, Sequence[ListedTool]]] = []
+        tools_by_server: list[tuple[McpServer, Sequence[ListedTool]]] = []
         for managed, result in zip(servers, results, strict=True):
             if isinstance(result, BaseException):
                 raise result
-            listed.append((managed.server, result))
-        return build_offers(listed, used_names, lead_agent)
+            tools_by_server.append((managed.server, result))
+        return build_offers(tools_by_server, used_names, lead_agent)
 
     async def call(self, offer: McpToolOffer, arguments: Mapping[str, Any], ask: AskPerson) -> ToolResult:
         """Call a tool; `ToolError` if the server cannot be started or does not answer."""
