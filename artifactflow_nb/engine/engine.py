@@ -24,7 +24,6 @@ from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.clock_ids import Clock, Ids, RandomIds, SystemClock, whole_ms
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.middleware import Middleware
-from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import SEARCH_SCOPE_SETTING
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.engine.agent_registry import AgentRegistry
@@ -166,9 +165,8 @@ class Engine:
         if isinstance(approvals, Reviewer):
             reviewer, approvals = approvals, "ask"
         self.reviewer = reviewer
-        self.model_keys = api_keys_of([model, *(agent_models or {}).values(), reviewer and reviewer.model])
-        values = partial(known_values, settings, os.environ, self.model_keys)
-        self.secrets = SecretLookup(values)
+        keys = api_keys_of([model, *(agent_models or {}).values(), reviewer and reviewer.model])
+        self.secrets = SecretLookup(partial(known_values, settings, os.environ, keys))
         self.checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE, self.secrets)
         of_plugins = [flow for plugin in self.plugins.values() for flow in plugin.flows()]
         self.flows = FlowRegistry(self.checkpoints, flows, of_plugins)
@@ -271,7 +269,7 @@ class Engine:
                 tool_services=self._tool_services,
                 prices=self.prices,
                 middleware=self.middleware,
-                redact=self.mask,
+                redact=self.secrets.redact,
                 secrets=self.secrets,
                 reviewer=self.reviewer,
             )
@@ -291,10 +289,6 @@ class Engine:
     def service(self, kind: type[T]) -> T:
         """Return the object of this class that a plugin provides."""
         return self.services.service(kind)
-
-    def mask(self, text: str) -> str:
-        """Mask known secrets in a text, and values that have the form of a secret."""
-        return Redactor(known_values(self.settings, os.environ, self.model_keys)).text(text)
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
         local = LocalSearch(self.sources, run.settings.get("sources"))  # the sources that the run started with

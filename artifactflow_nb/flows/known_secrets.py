@@ -2,18 +2,19 @@
 
 Secrets are masked where text enters a run: in the results of models and tools, and in a person's input. So no row,
 event, answer, artifact, export or saved output contains a known secret. Text that only looks like a secret is not
-masked, since documents may discuss such text; `Redactor` removes such text from recordings and errors.
+masked, since documents may discuss such text; `KnownSecrets.redactor` removes such text from recordings and errors.
 """
 
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from artifactflow_nb.core.messages import DeltaKind, Message, ToolCall, ToolResult
 from artifactflow_nb.core.redaction.names import MASK
-from artifactflow_nb.core.redaction.redactor import SHORTEST, SHORTEST_WORD, spelling_pattern, spellings_of
+from artifactflow_nb.core.redaction.redactor import SHORTEST, SHORTEST_WORD, Redactor, spelling_pattern, spellings_of
 from artifactflow_nb.models.base import ModelReply
 
 T = TypeVar("T")
@@ -49,6 +50,11 @@ class KnownSecrets:
 
     def __repr__(self) -> str:
         return f"KnownSecrets(<{len(self.values)} values>)"
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Redacts what leaves the workbench: these secrets, and texts that match the pattern of one."""
+        return Redactor(self.values)
 
     def text(self, text: str) -> str:
         """Mask each secret in a text; a text without secrets is returned as the same object."""
@@ -171,8 +177,12 @@ class SecretLookup:
         return self.current
 
     def mask(self, text: str) -> str:
-        """Mask each current secret in a text."""
+        """Mask each current secret in a text that enters a run."""
         return self.current.text(text)
+
+    def redact(self, text: str) -> str:
+        """Redact a text that leaves the workbench, or an error of third-party code, with the secrets of this moment."""
+        return self.refresh().redactor.text(text)
 
 
 class MaskedPieces:

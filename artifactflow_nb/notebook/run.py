@@ -21,14 +21,12 @@ from artifactflow_nb.core.approvals import QUESTION_KIND, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
 from artifactflow_nb.core.language import in_language
 from artifactflow_nb.core.local_files import absolute_path
-from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import Outcome
 from artifactflow_nb.core.suggestions import SuggestsNames
 from artifactflow_nb.core.text.cards import card_frame, cell_html
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html
 from artifactflow_nb.engine.cited_sources import CitedTexts, load_evidence
-from artifactflow_nb.engine.factories import known_values
 from artifactflow_nb.engine.run_client import RunClient, RunReader
 from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError, brief
 from artifactflow_nb.export.report import write_report
@@ -575,7 +573,7 @@ class Run(RunRecord):
         Errors: `Conflict` for an unfinished run; `CassetteError` for a file that exists or cannot be written.
         """
         engine = self._thread.engine
-        redactor = Redactor(known_values(engine.settings, os.environ, engine.model_keys))
+        redactor = engine.secrets.refresh().redactor
 
         def parts(db: sqlite3.Connection) -> SealedParts:
             db.execute("BEGIN")  # one snapshot for all queries

@@ -1,9 +1,11 @@
 """An engine whose runs are recorded into a cassette or played from a cassette."""
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.core.local_files import absolute_path
 from artifactflow_nb.core.redaction.redactor import is_same_text
 from artifactflow_nb.engine.engine import Engine
-from artifactflow_nb.engine.factories import api_keys_of
+from artifactflow_nb.engine.factories import api_keys_of, known_values
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import CassetteMiss, UsageError
+from artifactflow_nb.flows.known_secrets import SecretLookup
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.recording.controller import RecordingController
 from artifactflow_nb.recording.identity import miss_of_edit
@@ -85,7 +88,8 @@ def make_engine(settings: Settings, **options: Any) -> "RecordingEngine":
     approvals = options.get("approvals")
     reviewing = approvals.model if isinstance(approvals, Reviewer) else None
     models = [options.get("model"), *(options.get("agent_models") or {}).values(), reviewing]
-    return RecordingEngine(settings, CassetteSession.of(settings, api_keys_of(models)), **options)
+    secrets = SecretLookup(partial(known_values, settings, os.environ, api_keys_of(models)))
+    return RecordingEngine(settings, CassetteSession(settings.cassette_mode, settings.cassette, secrets), **options)
 
 
 class RecordingThread(EngineThread):

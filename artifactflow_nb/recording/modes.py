@@ -9,21 +9,18 @@
 """
 
 import asyncio
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 import orjson
 
 from artifactflow_nb.core.approvals import Decision
-from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import GRAPH_SETTING, graph_differences
-from artifactflow_nb.engine.factories import known_values
-from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import CassetteMiss
+from artifactflow_nb.flows.known_secrets import SecretLookup
 from artifactflow_nb.recording.cassette import Cassette, CassetteWriter, Head
 from artifactflow_nb.recording.identity import RE_RECORD, Ask, miss_of_question, miss_of_stale_recording, question_keys
 from artifactflow_nb.recording.rows import ENDED, Row, RunRows, load_run_rows, redacted
@@ -41,8 +38,8 @@ class CassetteSession:
     Args:
         mode: The mode.
         path: The cassette, or None.
-        make_redactor: Creates the redactor of compared and recorded texts; called for each recording, because keys may
-            be added to the environment at any time.
+        secrets: The secrets in compared and recorded texts; looked up for each recording, because keys may be added to
+            the environment at any time.
 
     Attributes:
         cassette: The recordings to play; None if nothing is played.
@@ -50,11 +47,11 @@ class CassetteSession:
     Errors: `CassetteError` if the cassette cannot be used in this mode.
     """
 
-    def __init__(self, mode: Mode, path: Path | None, make_redactor: Callable[[], Redactor]) -> None:
+    def __init__(self, mode: Mode, path: Path | None, secrets: SecretLookup) -> None:
         self.mode = mode
         self.path = path
-        self._make_redactor = make_redactor
-        self._redactor = make_redactor()
+        self._secrets = secrets
+        self._redactor = secrets.current.redactor
         self.writer = None if path is None or mode in {*PLAYED, "live"} else CassetteWriter(path)
         try:
             is_played = path is not None and (mode in PLAYED or (mode == "auto" and path.exists()))
@@ -66,15 +63,6 @@ class CassetteSession:
         self._keys: dict[str, str] = {}
         self._played: set[str] = set()
         self._live_ids: set[str] = set()
-
-    @classmethod
-    def of(cls, settings: Settings, keys_of_models: tuple[str, ...] = ()) -> Self:
-        """Create the session for these settings."""
-
-        def make_redactor() -> Redactor:
-            return Redactor(known_values(settings, os.environ, keys_of_models))
-
-        return cls(settings.cassette_mode, settings.cassette, make_redactor)
 
     @property
     def is_strict(self) -> bool:
@@ -210,7 +198,7 @@ class CassetteSession:
             await database.write(lambda db, table=table: db.execute(sql.format(table), (calls,)))  # type: ignore[misc]
 
     def _put(self, writer: CassetteWriter, rows: RunRows) -> None:
-        self._redactor = self._make_redactor()
+        self._redactor = self._secrets.refresh().redactor
         masked = redacted(rows, self._redactor)
         run, parent = masked.run, masked.message["parent_id"]
         if rows.run_id not in self._keys:  # the recording of a run of an earlier process has the key

@@ -38,9 +38,9 @@ def _flows() -> Sequence[FlowSpec]:
 
 def _services(engine: "Engine") -> Mapping[type, Any]:
     return {
-        ProjectStore: ProjectStore(engine.database, engine.artifacts, engine.mask),
+        ProjectStore: ProjectStore(engine.database, engine.artifacts, engine.secrets.redact),
         BlockJobStore: BlockJobStore(engine.database),
-        NamedTextStore: NamedTextStore(engine.database, engine.artifacts, engine.mask),
+        NamedTextStore: NamedTextStore(engine.database, engine.artifacts, engine.secrets.redact),
     }
 
 
