@@ -196,13 +196,13 @@ class Tool:
         return tool_entry(self)
 
     def bind(self, params: Mapping[str, Any], protocol: ToolProtocol = "xml") -> BaseModel:
-        """Validate the parameters; `ToolError` names each invalid one, and shows an example call in the protocol."""
+        """Validate the parameters; `ToolError` names each invalid parameter and shows an example call in `protocol`."""
         values = dict(params)
         for field_name, declared in self.params.model_fields.items():
             name = declared.alias or field_name
             kinds = (declared.annotation, *get_args(declared.annotation))  # of `list[str] | None`, its alternatives
             if isinstance(values.get(name), str) and any(kind is list or get_origin(kind) is list for kind in kinds):
-                text = values[name]  # a JSON list, or the only element
+                text = values[name]  # the text is a JSON list, or the only element
                 values[name] = [text] if text else []
                 if text.lstrip().startswith("["):
                     with suppress(ValueError):

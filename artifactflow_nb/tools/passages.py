@@ -105,7 +105,7 @@ def nearest_passages(text: str, passage: str) -> str:
         if (start := end - len(targets) + 1) < 0:
             continue
         leaving = matches[start]
-        # With an empty window the rest of `score` is rounding.
+        # With an empty window, the rest of `score` is a rounding error.
         scores.append(score + start_score(leaving) + end_score(arriving) if inside else 0.0)
         for token in leaving:
             inside[token] -= 1

@@ -233,7 +233,7 @@ class CardMixin(ABC):
 
     @abstractmethod
     def _card(self) -> Card:
-        """The content of the card."""
+        """Return the content of the card."""
 
     def _repr_pretty_(self, printer: Printer, cycle: bool) -> None:
         del cycle  # a card holds no other card

@@ -32,7 +32,7 @@ def repeated_head(fold: str, depth: int) -> str:
 
 
 def fold_rule(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Block rule of markdown-it: a fold up to its closing tag, or to the end of the text."""
+    """Block rule of markdown-it: parse a fold up to its closing tag, or to the end of the text."""
     begin, end_of_text = state.bMarks[first] + state.tShift[first], state.eMarks[end - 1]
     start = _START.match(state.src, begin, end_of_text)
     if start is None or silent:

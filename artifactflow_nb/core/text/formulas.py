@@ -282,7 +282,7 @@ def _inline_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Block rule of markdown-it: a displayed formula, whose lines may look like list items."""
+    """Block rule of markdown-it: parse a displayed formula, whose lines may look like list items."""
     first = state.bMarks[start] + state.tShift[start]
     if state.is_code_block(start) or not state.src.startswith(("$$", r"\["), first):
         return False

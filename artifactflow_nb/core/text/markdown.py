@@ -269,7 +269,7 @@ def _tag_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _footnote_rule(state: StateInline, silent: bool) -> bool:
-    """Inline rule of markdown-it: the mark of a footnote, and the label before its text, as superscripts."""
+    """Inline rule of markdown-it: render the mark of a footnote, and the label before its text, as superscripts."""
     match = _FOOTNOTE.match(state.src, state.pos, state.posMax)
     if match is None:
         return False
@@ -296,7 +296,7 @@ def _footnote_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _check_box_rule(state: StateCore) -> None:
-    """Core rule of markdown-it: `[ ]` and `[x]` at the beginning of a list item are check boxes."""
+    """Core rule of markdown-it: turn `[ ]` and `[x]` at the beginning of a list item into check boxes."""
     for before, token in pairwise(state.tokens):
         children = token.children or []
         is_first = token.type == "inline" and before.type == "paragraph_open" and before.level > 1

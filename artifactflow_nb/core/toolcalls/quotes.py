@@ -25,7 +25,7 @@ _EDGES = re.compile(
     re.IGNORECASE,
 )
 _SPACE = frozenset(" \t\r\n")
-_MAX_ENTITY_LEVELS = 3  # `&amp;lt;` has two
+_MAX_ENTITY_LEVELS = 3  # `&amp;lt;` has two levels
 
 
 class Quotations:

@@ -277,7 +277,7 @@ class _ReplyReader:
 
     def _repeated(self, match: re.Match[str], reading: ParsedCalls) -> int | None:
         """Return the end of a call that only repeats a text the agent was shown, or None for a real call."""
-        if any(call.error for call in reading.calls):  # with an unknown end: compare the first line
+        if any(call.error for call in reading.calls):  # the end is unknown, so the first line is compared
             line = self._text[match.start() : match.start() + _MAX_LINE_CHARS].partition("\n")[0]
             return match.end() if self._shown.contains(line) else None
         source = self._text[match.start() : reading.end]

@@ -39,7 +39,7 @@ _BOUNDARY = re.compile(
     rf"|[，；、]\s*(?={_QUESTION_WORD_ZH})|(?<=[?？])\s*(?=[^\s?？])",
     re.IGNORECASE,
 )
-_MIN_FOR_A_PART = 2  # sentences
+_MIN_FOR_A_PART = 2  # minimum number of sentences
 
 Answer = Callable[[Query, str, int], list[SourceQuotes]]
 """Function that quotes the sources for a parsed question and its text, with a maximum number of sentences."""

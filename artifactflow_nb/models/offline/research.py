@@ -104,7 +104,7 @@ def coordinate(turn: Turn) -> Reply:
 def report_calls(turn: Turn, title: str, content: str, *, exists: bool) -> list[ToolCall]:
     """Return the call that writes the report, or rewrites an existing report; no call after an earlier attempt."""
     created = turn.calls_of("create_artifact", id=REPORT)
-    if created:  # then the artifacts of the context may include the report of this job
+    if created:  # the artifacts of the context may include the report of this job
         exists = any(entry.failed_by("Conflict") for entry in created)
     params = {"id": REPORT, "title": title, "content": content}
     if exists and "rewrite_artifact" in turn.tools:

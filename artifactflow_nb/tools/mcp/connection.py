@@ -111,7 +111,7 @@ class StderrTail:
             await asyncio.to_thread(self._reader.join, timeout_s)
 
     def text(self) -> str:
-        """The end of the output, on one line."""
+        """Return the end of the output, on one line."""
         text = " ".join(escape_invisible(b"".join(self._chunks).decode("utf-8", "replace")).split())
         return text if len(text) <= _TAIL_CHARS else f"...{text[-_TAIL_CHARS:]}"
 
@@ -164,7 +164,7 @@ def check_installed() -> None:
     """Raise `UsageError` with the command to install the SDK if the SDK is missing."""
     try:
         is_there = find_spec("mcp") is not None
-    except (ImportError, ValueError):  # its import is blocked
+    except (ImportError, ValueError):  # the import of the SDK is blocked
         is_there = False
     if not is_there:
         raise UsageError(f"MCP servers need a library that is not installed: {_INSTALL}.")
@@ -175,7 +175,7 @@ def _is_version_2() -> bool:
 
 
 async def load_sdk() -> None:
-    """Import the SDK in a thread, because it takes half a second; `UsageError` if a package is missing or too old."""
+    """Import the SDK in a thread, which takes half a second; `UsageError` if a package is missing or too old."""
     try:
         names = ("mcp.client.client", "httpx2") if _is_version_2() else ("mcp.client.session", "httpx")
         for name in (*names, "mcp.client.stdio", "jsonschema"):
@@ -235,7 +235,7 @@ class McpConnection:
         self._task = asyncio.create_task(self._run(), name=f"mcp {server.name}")
 
     async def wait_ready(self) -> None:
-        """Wait for the first answer; `ToolError` with the reason if it fails. A cancelled wait ends the session."""
+        """Wait for the first answer; a failure is a `ToolError` with its reason. A cancelled wait ends the session."""
         try:
             await asyncio.shield(self._ready)
         except BaseException:

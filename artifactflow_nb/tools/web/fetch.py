@@ -137,7 +137,7 @@ class FetchedPage:
 
     @property
     def document(self) -> SourceDocument:
-        """Return the page as a source document under the requested address."""
+        """The page as a source document under the requested address."""
         return SourceDocument(self.address, self.title, self.text, self.error)
 
 

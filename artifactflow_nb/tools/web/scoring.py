@@ -67,7 +67,7 @@ class PassageScorer(Protocol):
         """Return the texts to search for: the query first, then the question and the instruction behind it."""
 
     async def score(self, query: str, passages: Sequence[SectionHit]) -> Sequence[PassageScore] | None:
-        """Score passages, in order; None if a score is missing, or if the budget of the run is spent."""
+        """Score passages, in order, or return None if a score is missing or the budget of the run is spent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from artifactflow_nb.tools.web.guard import authority
 from artifactflow_nb.tools.web.scoring import LocalSearch, PassageScorer, ScoredSearch
 
 _MAX_RESULTS = 20
-_SOURCE_CHARS = 16_000  # of one source; the model gets excerpts of a longer source
-_ALL_CHARS = 96_000  # of all sources of one call
+_SOURCE_CHARS = 16_000  # limit of one source; the model gets excerpts of a longer source
+_ALL_CHARS = 96_000  # limit of all sources of one call
 _MIN_CHARS = 2_000
-_MAX_CHARS = 120_000  # of a whole result, including addresses and errors
+_MAX_CHARS = 120_000  # limit of a whole result, including addresses and errors
 _MAX_URLS = 20
 
 
