@@ -383,6 +383,7 @@ class RunScheduler:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._storage_problems: dict[str, str] = {}
         self._background: set[asyncio.Task[None]] = set()
+        self._is_closing = False
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def is_driving(self, run_id: str) -> bool:
@@ -503,7 +504,7 @@ class RunScheduler:
         if driver.storage_problem:
             self._storage_problems[run_id] = driver.storage_problem
         self.feeds.drop_ended(run_id)
-        if driver.run.parent_call is not None and not driver.is_detached:
+        if driver.run.parent_call is not None and not self._is_closing:
             start_task(self._background, self._wake(driver.run.parent_call.run_id))
 
     async def _wake(self, run_id: str) -> None:
@@ -547,11 +548,13 @@ class RunScheduler:
 
     async def aclose(self) -> None:
         """Stop driving. Unfinished runs stay unchanged and can be resumed."""
-        drivers, tasks = list(self._drivers.values()), list(self._tasks.values())
-        for driver in drivers:
-            driver.is_detached = not driver.cancellation.is_cancelled
-        tasks += self._background
-        for task in tasks:
+        self._is_closing = True
+        drivers, tasks = list(self._drivers.values()), [*self._tasks.values(), *self._background]
+        for run_id, driver in self._drivers.items():
+            if driver.is_driving and not driver.is_ended:  # else the task only records what is stored already
+                driver.is_detached = not driver.cancellation.is_cancelled
+                self._tasks[run_id].cancel()
+        for task in self._background:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for driver in drivers:

@@ -127,6 +127,10 @@ class FlowRegistry(Mapping[str, Flow]):
         """Bind a run to a flow, whichever flow gets the name later."""
         self._of_runs[run_id] = flow
 
+    def is_pinned(self, run_id: str) -> bool:
+        """Return whether a run is bound to its flow: the run was checked by this engine and has not ended."""
+        return run_id in self._of_runs
+
     def for_run(self, run_id: str, name: str) -> Flow:
         """Return the flow to which a run is bound, or the current flow of this name."""
         return self._of_runs.setdefault(run_id, self[name])
@@ -159,8 +163,6 @@ class FlowRegistry(Mapping[str, Flow]):
 
     def check(self, run: StoredRun) -> None:
         """Raise `UsageError` if the graph of a run is not registered, or differs from the registered graph."""
-        if run.run_id in self._of_runs:
-            return
         self.check_available(run)
         own = self._own.get(run.flow)
         if own is not None and (differences := graph_differences(run.settings.get(GRAPH_SETTING), own.fingerprint)):

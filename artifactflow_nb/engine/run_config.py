@@ -134,7 +134,12 @@ class RunConfigBuilder:
                 )
 
     async def check_resume(self, run: StoredRun, *, keeps_models: bool = True) -> None:
-        """Raise `UsageError` for a run whose flow, model, tools or prices are not available in this engine."""
+        """Raise `UsageError` for a run whose flow, model, tools or prices are not available in this engine.
+
+        A run that this engine has checked already is not checked again: what a run needs is never taken away.
+        """
+        if self._engine.flows.is_pinned(run.run_id):
+            return
         self._engine.flows.check(run)
         if (since := self._engine.grants_count_since()) is not None and run.started_at < since:
             raise UsageError(store_problem(self._engine.settings.data_dir))
