@@ -132,7 +132,7 @@ async def test_networks_in_no_proxy_stop_no_request(monkeypatch, excluded):
 @pytest.mark.parametrize(
     "proxy", ["socks4://u:secret@127.0.0.1:9", "socks://u:secret@127.0.0.1:9", "http://u:secret@[::1"]
 )
-async def test_proxy_that_cannot_be_used_is_said(monkeypatch, proxy):
+async def test_unusable_proxy_is_reported(monkeypatch, proxy):
     """The error names the proxy: its scheme is unknown, or its address is broken."""
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -161,7 +161,7 @@ async def test_models_are_listed_in_any_form(server, body):
 @pytest.mark.parametrize(
     "body", [b"", b"null", b"{}", b"[1]", b'{"data": [{}]}', b"<html></html>", b"{", b'{"data": 5}', b"[" * 9000]
 )
-async def test_list_of_models_that_is_none_is_an_error_of_the_endpoint(server, media_type, body):
+async def test_invalid_list_of_models_is_an_error_of_the_endpoint(server, media_type, body):
     """Whatever the endpoint answers, the error quotes the answer."""
     _Handler.answer = (media_type, body)
     with pytest.raises(ModelError, match=r"/v1/models sent something that is not"):
@@ -178,6 +178,6 @@ async def test_list_of_models_that_is_none_is_an_error_of_the_endpoint(server, m
         (Usage(2050, 5, estimated=True), 15_000, False),
     ],
 )
-def test_prompt_that_the_endpoint_cut_is_said(usage, sent, is_cut):
+def test_cut_of_a_prompt_by_the_endpoint_is_reported(usage, sent, is_cut):
     """The usage has far fewer tokens than were sent; cached tokens may be counted apart."""
     assert ("num_ctx" in cut_prompt_notice(usage, Usage(sent, 0))) is is_cut

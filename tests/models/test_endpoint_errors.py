@@ -114,7 +114,7 @@ async def test_permanent_error_is_not_retried(status):
         (None, "", "No key was sent"),
     ],
 )
-async def test_refused_key_is_named_by_where_it_came_from(key, variable, advice, monkeypatch):
+async def test_error_names_the_origin_of_a_refused_key(key, variable, advice, monkeypatch):
     """The variable is named only if the key came from the variable."""
     monkeypatch.setenv("OPENAI_API_KEY", variable)
     with ChatServer([Answer(status=401)]) as server:
@@ -125,7 +125,7 @@ async def test_refused_key_is_named_by_where_it_came_from(key, variable, advice,
 
 
 @pytest.mark.parametrize(("status", "advice"), [(404, "AF_MODEL"), (404, "/v1")])
-async def test_permanent_error_says_what_to_do(status, advice):
+async def test_permanent_error_has_advice(status, advice):
     """The message names the setting to check."""
     with pytest.raises(ModelRejected, match=advice):
         await take([Answer(status=status)])
@@ -207,7 +207,7 @@ async def test_reply_that_stops_in_the_middle_is_retried():
     assert (found[-1].content, found[-1].attempts, len(server.requests)) == ("x", 2, 2)
 
 
-async def test_first_text_may_take_longer_than_the_others():
+async def test_first_text_may_take_longer_than_later_texts():
     """The shorter limit does not count before the first text."""
     with pytest.raises(ModelUnavailable, match=r"sent nothing for 0\.8 s"):
         await take([Answer("ab", hang_after=0)], timeout_s=0.8, stall_timeout_s=0.2, max_retries=0)

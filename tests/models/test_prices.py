@@ -20,7 +20,7 @@ OPENAI, OPENROUTER = "https://api.openai.com/v1", "https://openrouter.ai/api/v1"
         ({"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": None, "completion_tokens_details": None}, 50),
     ],
 )
-def test_output_tokens_are_those_that_are_billed(reported, output):
+def test_output_tokens_are_the_billed_tokens(reported, output):
     """Thinking that is counted in the total only is output."""
     assert read_usage(reported, {}).output_tokens == output
 
@@ -65,7 +65,7 @@ def test_cached_tokens_have_the_price_of_the_provider():
     assert cost_usd(PriceTable({}, OPENAI), ["gpt-4o"], usage) == pytest.approx((500 * 2.5 + 500 * 1.25 + 1000) / 1e6)
 
 
-def test_price_of_the_person_precedes_the_listed_one_and_a_reported_cost_both():
+def test_reported_cost_precedes_the_persons_price_which_precedes_the_listed_price():
     """The order is: a reported cost, the person's price, a listed price."""
     table = PriceTable({"gpt-4o": Price(input=1000, output=0)}, OPENAI)
     assert cost_usd(table, ["gpt-4o"], Usage(1000, 0)) == 1

@@ -69,7 +69,7 @@ async def test_reply_that_was_broken_off_is_taken_again(broken: Answer) -> None:
         ("content_filter", 2, "content filter stopped it"),
     ],
 )
-async def test_last_attempt_says_why_and_keeps_the_text(reason: str, n_requests: int, words: str) -> None:
+async def test_error_of_the_last_attempt_has_the_reason_and_the_text(reason: str, n_requests: int, words: str) -> None:
     """A call that could not be used and a filtered reply get one more sample, a failure gets the usual retries."""
     requests: list[Any] = []
 
@@ -132,7 +132,7 @@ async def test_text_of_a_chunk_with_delta_and_message_counts_once() -> None:
         ('{"status": "alive"}', "/v1"),
     ],
 )
-async def test_success_without_a_reply_ends_at_once_and_says_what_to_change(body: str, advice: str) -> None:
+async def test_success_without_a_reply_fails_at_once_with_advice(body: str, advice: str) -> None:
     """A status of 200 does not make a reply."""
     waits = Waits()
     with pytest.raises(ModelRejected, match=advice):

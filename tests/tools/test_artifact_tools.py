@@ -239,7 +239,7 @@ async def test_nearest_passage_is_found_within_a_very_long_line(shelf: Shelf) ->
     assert len(error) < 5_000
 
 
-async def test_missing_passage_without_similar_lines_says_so(shelf: Shelf) -> None:
+async def test_error_for_a_missing_passage_has_no_lines_without_similar_lines(shelf: Shelf) -> None:
     """Without a common word no line is shown."""
     await shelf.write("tea and coffee\n")
     assert (await shelf.update("zzz")).endswith("Nearest lines:\n(none is alike)")

@@ -136,7 +136,7 @@ def test_page_of_many_equal_parts_takes_linear_time(reader: Callable[[str], obje
     check_linear(seconds)
 
 
-def test_text_after_what_html_counts_as_comments_remains():
+def test_text_after_html_comments_of_any_kind_remains():
     """Sections, instructions and end tags without a name end at the next angle bracket."""
     assert [strip_markup(f"a{mark * 1000}") for mark in ("<![CDATA[", "<?", "</", "<!--")] == ["a"] * 4
     assert strip_markup("a<![CDATA[x]]>b<?xml version='1.0'?>c</ d>e</p>f") == "abce</p>f"

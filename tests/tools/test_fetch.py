@@ -436,7 +436,7 @@ async def test_addresses_are_fetched_concurrently_within_the_limit():
     assert server.most_at_once == 3
 
 
-async def test_one_failure_does_not_lose_the_others():
+async def test_failure_of_an_address_does_not_affect_other_addresses():
     """Each address has its own result."""
     with WebServer({"/good": Reply(b"good"), "/picture": Reply(b"x", content_type="image/png")}) as server:
         urls = [server.url("/picture"), server.url("/good"), "http://10.0.0.1/", "nonsense", server.url("/missing")]
@@ -497,7 +497,7 @@ def test_invalid_allowed_host_is_a_usage_error():
 # --- behind a proxy --------------------------------------------------------------------------------------------------
 
 
-async def test_proxy_resolves_what_this_machine_cannot(certificate: tuple[Path, Path]):
+async def test_proxy_resolves_names_that_this_machine_cannot_resolve(certificate: tuple[Path, Path]):
     """Http and https go through the proxy, by name, with its login; the certificate is checked against the name."""
     chain, key = certificate
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -559,7 +559,7 @@ async def test_allowed_local_host_is_reached_without_the_proxy():
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_error_behind_a_proxy_names_it_without_its_password(scheme: str):
+async def test_error_behind_a_proxy_names_the_proxy_without_its_password(scheme: str):
     """The error names the proxy after a refused login, an unknown name, and without a running proxy."""
     with ProxyServer({}, login="me:right") as proxy:
         address = proxy.url.replace("://", "://me:wrong-word@")

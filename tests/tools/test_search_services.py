@@ -320,7 +320,7 @@ def test_several_engines_are_passed_by_name_and_as_objects(tmp_path: Path):
         (["local", 3], "search is 3; pass a name or an object"),
     ],
 )
-def test_engine_that_cannot_be_used_is_refused_at_once(
+def test_unusable_engine_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: object, message: str
 ):
     """The error comes when the workbench is made, not in the middle of a run."""

@@ -103,7 +103,7 @@ def test_denied_host_is_not_asked_for_again_in_the_run(tmp_path: Path, two_hosts
     assert (first.requests, second.requests) == ([], [])
 
 
-def test_host_is_approved_for_good_until_that_is_withdrawn(
+def test_host_is_approved_for_good_until_the_approval_is_withdrawn(
     tmp_path: Path, two_hosts: tuple[WebServer, WebServer]
 ) -> None:
     """`always` holds in later conversations and workbenches; a policy overrides it; other tools have no such scope."""

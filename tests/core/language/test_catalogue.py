@@ -173,7 +173,7 @@ async def labels(open_engine: OpenEngine) -> set[str]:
 
 
 @pytest.mark.parametrize("language", TRANSLATED)
-async def test_catalogue_has_the_texts_of_the_code_and_no_others(open_engine: OpenEngine, language: str) -> None:
+async def test_catalogue_has_exactly_the_texts_of_the_code(open_engine: OpenEngine, language: str) -> None:
     """Every text that code, scripts or the server's page translate has a translation, and every translation is used."""
     texts, keys = english_texts(), set(catalogue(language))
     exact = {key for key, _ in texts.calls} | texts_of_scripts()

@@ -74,7 +74,7 @@ def test_bigram_across_two_known_words_is_not_missing():
     assert unknown("火星礼包") == pytest.approx(1)
 
 
-def test_word_count_is_similar_to_that_of_a_translation():
+def test_word_count_is_similar_to_the_word_count_of_a_translation():
     """Characters and bigrams do not make a Chinese text ten times as long."""
     assert 8 < word_count(split_terms("每台服务器的数据每天凌晨备份一次。")) < 11
     assert word_count(split_terms("every server is saved at night")) == 6

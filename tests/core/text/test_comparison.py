@@ -65,7 +65,7 @@ def test_diff_has_three_lines_of_context() -> None:
 
 
 @pytest.mark.parametrize("n_lines", [1_000, 4_000])
-def test_diff_of_too_many_lines_is_coarse_and_says_so(n_lines: int) -> None:
+def test_coarse_diff_of_too_many_lines_has_a_remark(n_lines: int) -> None:
     """Beyond the limit, everything between the first and the last change counts as replaced."""
     lines = [f"line {n}\n" for n in range(n_lines)]
     changed = ["same\n", "first\n", *lines[1:-1], "last\n", "same\n"]

@@ -138,7 +138,7 @@ def test_chemical_formula_is_readable(formula: str, text: str) -> None:
     assert safe_markdown(rf"in $\ce{{{formula}}}$") == rf"in $\ce{{{formula}}}$"
 
 
-def test_bold_letters_are_those_of_unicode() -> None:
+def test_bold_letters_are_letters_of_unicode() -> None:
     """Browsers ignore `mathvariant` except `normal`, so other letters come from Unicode's mathematical alphabets."""
     assert "𝐀" in mathml(r"\mathbf{A}", is_display=False)
     assert "𝜷" in mathml(r"\boldsymbol{\beta}", is_display=False)

@@ -259,9 +259,7 @@ def test_footnotes_in_a_list_are_paragraphs(markdown: MarkdownRenderer) -> None:
         ("[1] Tides, https://x.example/a, read in May\n[3] Waves (local:waves) and more", 2),
     ],
 )
-def test_lines_of_sources_are_a_list_and_sentences_are_none(
-    markdown: MarkdownRenderer, text: str, n_items: int
-) -> None:
+def test_lines_of_sources_are_a_list_and_sentences_are_not(markdown: MarkdownRenderer, text: str, n_items: int) -> None:
     """A paragraph may begin with a citation, and its sentence may name an address."""
     html = markdown.html(text)
     assert html.count("<li") == n_items

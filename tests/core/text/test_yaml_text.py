@@ -83,7 +83,7 @@ def test_error_has_the_problem_and_the_line(text: str | bytes, problem: str) -> 
     assert len(str(refused.value)) < 400
 
 
-def test_lines_of_front_matter_are_those_of_the_file() -> None:
+def test_errors_in_front_matter_have_line_numbers_of_the_file() -> None:
     """Front matter starts in line 2 of its file."""
     with pytest.raises(UsageError, match="line 3, column 1: the key 'a'"):
         load_yaml("a: 1\na: 2\n", "Its front matter", first_line=2)

@@ -40,7 +40,7 @@ def test_definition_is_quoted_before_references_and_history():
     assert not any("section Gates" in quote or "history" in quote for quote in quotes)
 
 
-def test_best_quote_is_first_and_others_have_the_order_of_the_text():
+def test_best_quote_is_first_and_further_quotes_have_the_order_of_the_text():
     """The sentence that answers is read first; other sentences of the source follow in reading order."""
     (quotes,) = ask("When is the open command of the gate ignored?", LOCK)
     assert quotes[0] == "If the gate is frozen, the command is ignored and a bell rings."
@@ -228,7 +228,7 @@ def test_large_source_needs_more_evidence():
     assert not best_quotes(query, [source], WordCounts(1000, counts))
 
 
-def test_question_for_a_figure_needs_one():
+def test_question_for_a_figure_needs_a_sentence_with_a_figure():
     """A sentence without a figure does not say how fast something is."""
     kestrel = "The kestrel is a small falcon of open country."
     assert not ask("How fast is a kestrel?", kestrel)

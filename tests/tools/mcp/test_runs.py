@@ -201,7 +201,7 @@ def test_http_server_that_ends_in_a_call_is_an_error_for_the_model(
     assert "could not be reached" in echo.output
 
 
-def test_wrong_token_is_one_clear_error_without_it(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
+def test_error_for_a_wrong_token_does_not_contain_the_token(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The error has the server's message and status but not the token."""
     with over_http(tmp_path, env={"SERVER_TOKEN": TOKEN}) as port:
         address = f"http://ada:{TOKEN}@127.0.0.1:{port}/mcp?key={TOKEN}"
