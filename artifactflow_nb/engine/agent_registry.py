@@ -196,7 +196,7 @@ class AgentRegistry:
             raise UsageError(f"Invalid tools for agent {agent!r}: {error}") from None
 
     def _tools_of(self, config: AgentConfig, graph: GraphConfig) -> tuple[Tool, ...]:
-        """Return the tools of an agent: the configured tools, the agent's own tools, then tools of later calls."""
+        """Return the configured tools of an agent, then the agent's own tools, then tools that were added later."""
         flow_agent = self._flow_agents.get(config.name)
         if flow_agent is not None and flow_agent.for_config is not None:
             flow_agent = flow_agent.for_config(graph)

@@ -174,7 +174,7 @@ class Cassette:
             raise ValueError(f"a row refers to the text {missing[0]!r:.40}, which is missing")
         n_chars = sum(len(self._texts[key]) for key in named)
         if n_chars > max(_FREE_CHARS, _MOST_COPIES * sum(map(len, self._texts.values()))):
-            raise ValueError(f"its texts would have {n_chars:,} characters")
+            raise ValueError(f"the texts of the recording would have {n_chars:,} characters")
 
     def models(self) -> list[tuple[str, str]]:
         """Return the provider and name of each called model, in the order of the calls."""

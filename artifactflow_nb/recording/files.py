@@ -201,7 +201,7 @@ def unpack(data: bytes, limits: Limits | None = None) -> dict[str, bytes]:
     """Unpack a zip file that `pack` wrote; `CassetteError` for any other file, and beyond the limits."""
     limits = limits or Limits()
     if len(data) > limits.file_bytes:
-        raise CassetteError(f"It has more than {limits.file_bytes:,} bytes, which exceeds the limit.")
+        raise CassetteError(f"The file has more than {limits.file_bytes:,} bytes, which exceeds the limit.")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
@@ -211,13 +211,13 @@ def unpack(data: bytes, limits: Limits | None = None) -> dict[str, bytes]:
                 name, path = about.orig_filename, PurePosixPath(about.orig_filename)
                 leads_out = path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name
                 if leads_out or str(path) != name or name != about.filename or name in seen:
-                    raise CassetteError(f"{name!a:.120}: its name is outside of the archive, or occurs twice. {_AGAIN}")
+                    raise CassetteError(f"The name {name!a:.120} is outside of the archive, or occurs twice. {_AGAIN}")
                 seen.add(name)
             members = {about.filename: _read_member(archive, about) for about in entries}  # an error names the member
     except _DAMAGE as error:
-        raise CassetteError(f"It is not a complete zip file ({error}). {_AGAIN}") from error
+        raise CassetteError(f"The file is not a complete zip file ({error}). {_AGAIN}") from error
     if data[-_HASH_CHARS:] != hashlib.sha256(data[:-_HASH_CHARS]).hexdigest().encode():
-        raise CassetteError(f"It was modified: some bytes were changed. {_AGAIN}")
+        raise CassetteError(f"The file was modified: some bytes were changed. {_AGAIN}")
     return members
 
 
@@ -229,26 +229,26 @@ def find_member(data: bytes, name: str, limits: Limits | None = None) -> bytes:
             _check_size([about], len(data), limits or Limits())
             return _read_member(archive, about)
     except _DAMAGE as error:
-        raise CassetteError(f"It is not a complete zip file ({error}). {_AGAIN}") from error
+        raise CassetteError(f"The file is not a complete zip file ({error}). {_AGAIN}") from error
 
 
 def _read_member(archive: zipfile.ZipFile, about: zipfile.ZipInfo) -> bytes:
     """Unpack a member up to the length in its header, and compare the checksum at this length."""
     if about.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:  # other methods unpack without a limit
-        raise CassetteError(f"{about.filename!a:.120}: it is compressed with an unknown method. {_AGAIN}")
+        raise CassetteError(f"{about.filename!a:.120} is compressed with an unknown method. {_AGAIN}")
     try:
         with archive.open(about) as file:
             content = file.read(about.file_size)
     except _DAMAGE as error:
-        raise CassetteError(f"{about.filename!a:.120}: it is damaged ({error}). {_AGAIN}") from error
+        raise CassetteError(f"{about.filename!a:.120} is damaged ({error}). {_AGAIN}") from error
     if len(content) != about.file_size:
-        raise CassetteError(f"{about.filename!a:.120}: its size differs from its header. {_AGAIN}")
+        raise CassetteError(f"The size of {about.filename!a:.120} differs from its header. {_AGAIN}")
     return content
 
 
 def _check_size(entries: list[zipfile.ZipInfo], size: int, limits: Limits) -> None:
     if len(entries) > limits.members:
-        raise CassetteError(f"It has {len(entries):,} members, which exceeds the limit.")
+        raise CassetteError(f"The file has {len(entries):,} members, which exceeds the limit.")
     total = sum(about.file_size for about in entries)
     if total > min(limits.total_bytes, max(limits.free_bytes, limits.ratio * size)):
-        raise CassetteError(f"Its {size:,} bytes would unpack to {total:,}, which exceeds the limit.")
+        raise CassetteError(f"The {size:,} bytes of the file would unpack to {total:,}, which exceeds the limit.")

@@ -172,15 +172,15 @@ def check_ended(rows: RunRows) -> RunRows:
     for table in ("runs", "messages"):
         for row in rows[table]:
             if row["status"] not in ENDED:
-                raise _unusable(table, row, f"its status is {row['status']!r}; a sealed run has ended")
+                raise _unusable(table, row, f"the status is {row['status']!r}; a sealed run has ended")
     for row in rows["runs"]:
         if row["owner"] is not None or row["completed_at"] is None:
-            raise _unusable("runs", row, "it has an owner, or no end time")
+            raise _unusable("runs", row, "the run has an owner, or no end time")
     conversation, last = rows.run["conversation_id"], dict[str, Any]()
     for row in rows["messages"]:
         before = last.get(row["conversation_id"])
         if row["parent_id"] != before or (before is not None and row["conversation_id"] != conversation):
-            raise _unusable("messages", row, "it does not follow the message before it")
+            raise _unusable("messages", row, "the message does not follow the message before")
         last[row["conversation_id"]] = row["message_id"]
     if last.get(conversation) != rows.run["message_id"]:
         raise CassetteError(
@@ -191,9 +191,9 @@ def check_ended(rows: RunRows) -> RunRows:
     started = {row["conversation_id"] for row in rows["runs"] if row["parent_run_id"] in run_ids}
     for row in rows["conversations"]:
         if row["conversation_id"] not in {conversation, *started}:
-            raise _unusable("conversations", row, "it is not the conversation of a subrun in the file")
+            raise _unusable("conversations", row, "no subrun in the file has this conversation")
         if row["active_message_id"] != last.get(row["conversation_id"]):
-            raise _unusable("conversations", row, "its active message is not the last of the file")
+            raise _unusable("conversations", row, "the active message is not the last message of the file")
     return rows
 
 
@@ -201,7 +201,7 @@ def check_local_sources(tables: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the rows of local sources of a sealed file; `CassetteError` for other tables, columns or types."""
     models = store_schema().local_sources
     if set(tables) != set(models):
-        raise CassetteError(f"local_sources.json: its tables are not {', '.join(models)}.")
+        raise CassetteError(f"The tables of local_sources.json are not {', '.join(models)}.")
     for table, model in models.items():
         try:
             model.validate_python(tables[table])
@@ -220,7 +220,7 @@ def _check_relations(rows: RunRows, schema: Schema) -> None:
         for row in rows[table]:
             key = tuple(row[name] for name in keys)
             if key in seen:
-                raise _unusable(table, row, f"its {', '.join(keys)} occurs twice")
+                raise _unusable(table, row, f"the value of {', '.join(keys)} occurs twice")
             if None not in key:
                 seen.add(key)
     if rows.run_id not in {row["run_id"] for row in rows["runs"]}:
@@ -238,7 +238,7 @@ def _check_relations(rows: RunRows, schema: Schema) -> None:
     for index, row in enumerate(rows["messages"]):
         parent, conversation = positions.get(row["parent_id"], (-1, row["conversation_id"]))
         if parent >= index or conversation != row["conversation_id"]:
-            raise _unusable("messages", row, "it does not follow an earlier message of its conversation")
+            raise _unusable("messages", row, "the message follows no earlier message of the conversation")
 
 
 def _check_prompts(rows: RunRows) -> None:

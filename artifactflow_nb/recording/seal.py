@@ -223,34 +223,32 @@ def write_store(db: sqlite3.Connection, parts: SealedParts) -> None:
             for row in parts.local_sources[table]:
                 insert(db, table, row)
     except sqlite3.Error as error:
-        raise CassetteError(f"Its rows contradict each other ({table}: {error}): seal the run again.") from error
+        raise CassetteError(f"The rows contradict each other ({table}: {error}): seal the run again.") from error
     db.execute("COMMIT")
 
 
 def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, Any]]:
     """Return the parts and the manifest; `CassetteError` if manifest and members do not match."""
     if _MANIFEST not in members:
-        raise CassetteError(f"{_MANIFEST}: it is missing. Pass a file that run.seal(path) wrote.")
+        raise CassetteError(f"{_MANIFEST} is missing. Pass a file that run.seal(path) wrote.")
     manifest = _json(members, _MANIFEST, dict)
     if manifest.get("format") != FORMAT:
-        raise CassetteError(
-            f"{_MANIFEST}: it is not the manifest of a sealed run. Pass a file that run.seal(path) wrote."
-        )
+        raise CassetteError(f"{_MANIFEST} is not the manifest of a sealed run. Pass a file that run.seal(path) wrote.")
     if problem := _version_problem(manifest.get("version")):
         raise CassetteError(problem)
     hashes, packages = manifest.get("members"), manifest.get("packages")
     if not isinstance(hashes, dict) or not isinstance(packages, dict):
-        raise CassetteError(f"{_MANIFEST}: it does not list the packages and the members.")
+        raise CassetteError(f"{_MANIFEST} does not list the packages and the members.")
     for name in sorted({*hashes, *members} - {_MANIFEST}):
         if name not in members or name not in hashes or hashes[name] != _digest(members[name]):
-            raise CassetteError(f"{name!a:.120}: it differs from its hash in the manifest.")
+            raise CassetteError(f"{name!a:.120} differs from its hash in the manifest.")
     sources = []
     for number, entry in enumerate(_json(members, "sources.json", list), 1):
         values = entry if isinstance(entry, dict) else {}
         about: dict[str, Any] = {name: values.get(name) for name in ("address", "uri", "title")}
         text = members.get(f"sources/{number}.txt")
         if text is None or not all(isinstance(value, str) for value in about.values()):
-            raise CassetteError(f"sources.json: its entry {number} describes no source.")
+            raise CassetteError(f"Entry {number} of sources.json describes no source.")
         sources.append(ReadSource(**about, text=text.decode()))
     cassette = Cassette.parse(Path("rows.jsonl"), members["rows.jsonl"])
     (head,) = cassette.heads
@@ -266,7 +264,7 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
         if again.get(name) != members.get(name):
             raise CassetteError(f"{name!a:.120} contradicts the other members. Seal the run again.")
     if _dump(_manifest(parts, again)) != members[_MANIFEST]:
-        raise CassetteError(f"{_MANIFEST}: it does not describe the other members.")
+        raise CassetteError(f"{_MANIFEST} does not describe the other members.")
     return parts, manifest
 
 
@@ -274,22 +272,22 @@ def _version_problem(version: Any) -> str | None:
     if version == SCHEMA_VERSION:
         return None
     return (
-        f"{_MANIFEST}: it has the version {version!r:.40}, and this release reads version {SCHEMA_VERSION} only. Open "
+        f"{_MANIFEST} has the version {version!r:.40}, and this release reads version {SCHEMA_VERSION} only. Open "
         "the file with the release that sealed the run."
     )
 
 
 def _json(members: Mapping[str, bytes], name: str, kind: type) -> Any:
     if name not in members:
-        raise CassetteError(f"{name}: it is missing.")
+        raise CassetteError(f"{name} is missing.")
     try:
         value = loads(members[name])
     except ValueError as error:
-        raise CassetteError(f"{name}: it is not JSON ({error!s:.100}).") from error
+        raise CassetteError(f"{name} is not JSON ({error!s:.100}).") from error
     if not is_shallow(value):
-        raise CassetteError(f"{name}: it is nested too deeply.")
+        raise CassetteError(f"{name} is nested too deeply.")
     if not isinstance(value, kind):
-        raise CassetteError(f"{name}: it is not {'an object' if kind is dict else 'a list'}.")
+        raise CassetteError(f"{name} is not {'an object' if kind is dict else 'a list'}.")
     return value
 
 

@@ -295,7 +295,7 @@ def test_text_that_is_referenced_very_often_is_refused_at_once(tmp_path: Path) -
     path = tmp_path / "x.jsonl"
     path.write_bytes(cassette_bytes({head: lines}, {digest: long}))
     for attempt in within(2.0):
-        with attempt, pytest.raises(CassetteError, match="its texts would have 200,000,000,000 characters"):
+        with attempt, pytest.raises(CassetteError, match="recording would have 200,000,000,000 characters"):
             use(path)
 
 

@@ -137,10 +137,10 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "a pause for nothing": (lambda rows: as_event(rows, "complete", {"interrupted": True}), "lacks the requests"),
     "a row twice": (
         lambda rows: replace(rows, tables={**rows.tables, "events": (*rows["events"], rows["events"][0])}),
-        "its run_id, seq occurs twice",
+        "the value of run_id, seq occurs twice",
     ),
     "a thread twice": (
-        lambda rows: with_row(rows, "runs", thread_id=rows["runs"][0]["thread_id"]), "its thread_id occurs twice",
+        lambda rows: with_row(rows, "runs", thread_id=rows["runs"][0]["thread_id"]), "thread_id occurs twice",
     ),
     "a run elsewhere": (lambda rows: with_row(rows, "events", run_id="run-mine"), "run_id refers to a row"),
     "a version of a run elsewhere": (
@@ -148,9 +148,9 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     ),
     "another run": (lambda rows: replace(rows, run_id="run-mine"), "'run-mine' is not in the file"),
     "no conversation": (lambda rows: replace(rows, tables={**rows.tables, "conversations": ()}), "not in the file"),
-    "a circle": (lambda rows: with_row(rows, "messages", 0, parent_id=first_message(rows)), "an earlier message"),
+    "a circle": (lambda rows: with_row(rows, "messages", 0, parent_id=first_message(rows)), "no earlier message"),
     "a later message": (
-        lambda rows: with_row(rows, "messages", 0, parent_id=rows["messages"][1]["message_id"]), "an earlier message",
+        lambda rows: with_row(rows, "messages", 0, parent_id=rows["messages"][1]["message_id"]), "no earlier message",
     ),
     "a prompt without its text": (
         lambda rows: replace(rows, tables={**rows.tables, "texts": rows["texts"][1:]}), "which is not in the file",
@@ -183,12 +183,12 @@ def test_unusable_row_is_refused_with_its_column(samples: SampleStore, kind: str
 
 
 NOT_SEALED: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
-    "a run that waits": (lambda rows: with_row(rows, "runs", 0, status="waiting"), "its status is 'waiting'"),
-    "a run with an owner": (lambda rows: with_row(rows, "runs", owner="eng-1"), "it has an owner, or no end time"),
-    "a run without an end": (lambda rows: with_row(rows, "runs", completed_at=None), "it has an owner, or no end time"),
+    "a run that waits": (lambda rows: with_row(rows, "runs", 0, status="waiting"), "the status is 'waiting'"),
+    "a run with an owner": (lambda rows: with_row(rows, "runs", owner="eng-1"), "the run has an owner, or no end time"),
+    "a run without an end": (lambda rows: with_row(rows, "runs", completed_at=None), "an owner, or no end time"),
     "a message elsewhere": (lambda rows: with_row(rows, "messages", 0, parent_id="msg-mine"), "does not follow"),
     "another active message": (
-        lambda rows: with_row(rows, "conversations", active_message_id=first_message(rows)), "its active message",
+        lambda rows: with_row(rows, "conversations", active_message_id=first_message(rows)), "the active message",
     ),
     "a run that is not the last": (lambda rows: replace(rows, run_id=rows["runs"][0]["run_id"]), "the last message"),
 }  # fmt: skip
@@ -315,7 +315,7 @@ def test_rows_that_contradict_the_schema_make_no_store(samples: SampleStore, tmp
     """A violated constraint of the store is a clear error, too."""
     parts = sealed_parts(samples.path, samples.second)
     twice = {**parts.local_sources, "sources": [*parts.local_sources["sources"]] * 2}
-    with closing(connect(tmp_path / "odd.db")) as db, pytest.raises(StoreError, match="Its rows contradict each other"):
+    with closing(connect(tmp_path / "odd.db")) as db, pytest.raises(StoreError, match="The rows contradict each other"):
         write_store(db, replace(parts, local_sources=twice))
 
 

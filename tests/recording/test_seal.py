@@ -162,10 +162,10 @@ def test_one_of_several_parallel_writers_succeeds(parts: SealedParts, tmp_path: 
 # --- nothing is written that opening refuses -------------------------------------------------------------------------
 
 LIMITS = {
-    "file": (Limits(file_bytes=1000), r"It has more than 1,000 bytes"),
+    "file": (Limits(file_bytes=1000), r"The file has more than 1,000 bytes"),
     "members": (Limits(members=3), r"\d+ members, which exceeds the limit"),
-    "total": (Limits(total_bytes=5000), r"bytes would unpack to"),
-    "ratio": (Limits(free_bytes=1, ratio=1), r"bytes would unpack to"),
+    "total": (Limits(total_bytes=5000), r"bytes of the file would unpack to"),
+    "ratio": (Limits(free_bytes=1, ratio=1), r"bytes of the file would unpack to"),
 }
 
 
@@ -182,7 +182,7 @@ def test_refused_run_leaves_the_existing_file(parts: SealedParts, tmp_path: Path
     before = path.read_bytes()
     deep = {"a": eval("[" * 150 + "]" * 150)}  # noqa: S307 - brackets
     for odd, problem in (
-        (replace(parts, metrics=deep), r"metrics\.json: it is nested too deeply"),
+        (replace(parts, metrics=deep), r"metrics\.json is nested too deeply"),
         (replace(parts, sources=(ReadSource("a", "u", "t", "\ud800"),)), "surrogates not allowed"),
         (replace(parts, metrics={"n": 2**70}), "64-bit"),
     ):

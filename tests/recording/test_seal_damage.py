@@ -50,7 +50,7 @@ def test_cut_file_is_refused(file: Path, share: float) -> None:
     data = file.read_bytes()
     file.write_bytes(data[: int(len(data) * share)])
     with pytest.raises(
-        CassetteError, match=r"run\.afrun cannot be used: It (is not a complete zip|was modified).* Obtain"
+        CassetteError, match=r"run\.afrun cannot be used: The file (is not a complete zip|was modified).* Obtain"
     ):
         read_sealed(file)
 
@@ -59,18 +59,18 @@ def test_exchanged_member_is_named(file: Path) -> None:
     members = members_of(file)
     for name in set(members) - {"manifest.json"}:
         file.write_bytes(pack({**members, name: b"x"}))
-        with pytest.raises(CassetteError, match=f"'{name}': it differs from its hash in the manifest"):
+        with pytest.raises(CassetteError, match=f"'{name}' differs from its hash in the manifest"):
             read_sealed(file)
 
 
 def test_added_and_missing_members_are_named(file: Path) -> None:
     members = members_of(file)
     file.write_bytes(pack({**members, "run.py": b"print()"}))
-    with pytest.raises(CassetteError, match=r"'run\.py': it differs from its hash"):
+    with pytest.raises(CassetteError, match=r"'run\.py' differs from its hash"):
         read_sealed(file)
     for name in members:
         file.write_bytes(pack({other: data for other, data in members.items() if other != name}))
-        with pytest.raises(CassetteError, match=f"{name}'?: it (is missing|differs from)"):
+        with pytest.raises(CassetteError, match=f"{name}'? (is missing|differs from)"):
             read_sealed(file)
 
 
@@ -79,8 +79,8 @@ def test_other_files_are_distinguished_from_sealed_files(tmp_path: Path) -> None
     (tmp_path / "other.zip").write_bytes(pack({"hello.txt": b"hello"}))
     (tmp_path / "foreign.zip").write_bytes(archive([("manifest.json", b'{"format": "wheel"}')]))
     problems = {
-        "other.txt": "It is not a complete zip file",
-        "other.zip": r"manifest\.json: it is missing\. Pass a file that run\.seal",
+        "other.txt": "The file is not a complete zip file",
+        "other.zip": r"manifest\.json is missing\. Pass a file that run\.seal",
         "foreign.zip": "some bytes were changed",
         "none.afrun": "cannot be read: No such file or directory. Check the path",
         ".": "cannot be read: it is a folder, not a file",
@@ -133,26 +133,26 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
     "rows with another hash": (
         lambda found: {"rows.jsonl": found["rows.jsonl"] + b" "}, "rows.jsonl was modified",
     ),
-    "a run that waits": (edited_rows(b'"status":"completed"', b'"status":"waiting"'), "its status is 'waiting'"),
+    "a run that waits": (edited_rows(b'"status":"completed"', b'"status":"waiting"'), "the status is 'waiting'"),
     "a key with no run": (edited_rows(b'"key":""', b'"key":"x"', line=1), "'rows.jsonl' contradicts"),
     "a source that is not a text": (lambda _: {"sources/1.txt": b"\xff\xfe"}, "invalid start byte"),
     "a source too few": (lambda _: {"sources.json": b"[]\n"}, "'sources/1.txt' contradicts"),
-    "a source too many": (lambda _: {"sources.json": b"[1]\n"}, "its entry 1 describes no source"),
+    "a source too many": (lambda _: {"sources.json": b"[1]\n"}, "Entry 1 of sources.json describes no source"),
     "a source without its text": (
         lambda found: {"sources.json": orjson.dumps(orjson.loads(found["sources.json"]) * 2)},
-        "its entry 2 describes no source",
+        "Entry 2 of sources.json describes no source",
     ),
     "a source of no address": (
         lambda found: {"sources.json": found["sources.json"].replace(b'"address": "', b'"address": 5, "x": "')},
-        "its entry 1 describes no source",
+        "Entry 1 of sources.json describes no source",
     ),
-    "metrics that are a list": (lambda _: {"metrics.json": b"[]\n"}, "metrics.json: it is not an object"),
-    "metrics that are not JSON": (lambda _: {"metrics.json": b"{"}, "metrics.json: it is not JSON"),
+    "metrics that are a list": (lambda _: {"metrics.json": b"[]\n"}, "metrics.json is not an object"),
+    "metrics that are not JSON": (lambda _: {"metrics.json": b"{"}, "metrics.json is not JSON"),
     "deep metrics": (lambda _: {"metrics.json": b'{"a":' * 150 + b"1" + b"}" * 150}, "nested too deeply"),
-    "a list of sources": (lambda _: {"local_sources.json": b"[]\n"}, "sources.json: it is not an object"),
+    "a list of sources": (lambda _: {"local_sources.json": b"[]\n"}, "sources.json is not an object"),
     "another table": (
         lambda _: {"local_sources.json": b'{"runs": []}\n'},
-        "tables are not sources, sections, source_metadata",
+        "The tables of local_sources.json are not sources, sections, source_metadata",
     ),
     "another column": (local_sources(mtime_ns=1), "sources.0.mtime_ns: Extra inputs"),
     "a column that is SQL": (
@@ -160,7 +160,7 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
     ),
     "a column less": (local_sources(title=...), "sources.0.title: Field required"),
     "a column of another type": (local_sources(n_chars="1"), "sources.0.n_chars: Input should be a valid integer"),
-    "a manifest of a list": (lambda _: {"manifest.json": b"[]"}, "manifest.json: it is not an object"),
+    "a manifest of a list": (lambda _: {"manifest.json": b"[]"}, "manifest.json is not an object"),
 }  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def test_manifest_with_another_hash_is_refused(file: Path) -> None:
     members = members_of(file)
     changed = members["manifest.json"].replace(b"Ask: two", b"Ask: six")
     file.write_bytes(pack({**members, "manifest.json": changed}))
-    with pytest.raises(CassetteError, match="manifest.json: it does not describe the other members"):
+    with pytest.raises(CassetteError, match="manifest.json does not describe the other members"):
         read_sealed(file)
 
 
@@ -229,14 +229,14 @@ def archive(entries: list[tuple[str, bytes]], **about: Any) -> bytes:
 def test_member_name_that_leads_elsewhere_is_refused(file: Path, name: str, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     file.write_bytes(archive([*members_of(file).items(), (name, b"x")]))
-    with pytest.raises(CassetteError, match="its name is outside of the archive"):
+    with pytest.raises(CassetteError, match="is outside of the archive"):
         read_sealed(file)
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_duplicate_member_is_refused(file: Path) -> None:
     file.write_bytes(archive([*members_of(file).items(), ("report.md", b"Other.")]))
-    with pytest.raises(CassetteError, match=r"'report.md': its name .* occurs twice"):
+    with pytest.raises(CassetteError, match=r"The name 'report.md' .* occurs twice"):
         read_sealed(file)
 
 
@@ -277,13 +277,13 @@ def test_bomb_whose_header_lies_is_not_unpacked() -> None:
     assert data.count(size) == 2
     content = data.replace(size, struct.pack("<L", 10))[:-64]
     for attempt in within(0.5):
-        with attempt, pytest.raises(CassetteError, match="'bomb': it is damaged .Bad CRC"):
+        with attempt, pytest.raises(CassetteError, match="'bomb' is damaged .Bad CRC"):
             unpack(content + hashlib.sha256(content).hexdigest().encode())
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_member_that_unpacks_without_a_limit_is_refused(method: int) -> None:
-    with pytest.raises(CassetteError, match="'a': it is compressed with an unknown method"):
+    with pytest.raises(CassetteError, match="'a' is compressed with an unknown method"):
         find_member(archive([("a", bytes(1000))], method=method), "a")
 
 
