@@ -261,11 +261,11 @@ class Api:
             return Answer(204)
         is_cumulative = request.query.get("cumulative") not in {None, "", "0", "false"}
 
-        async def parts() -> AsyncGenerator[bytes, None]:
+        async def encoded_batches() -> AsyncGenerator[bytes, None]:
             async for batch in batches:
                 yield encode(batch, cumulative=is_cumulative)
 
-        return Answer(200, media_type=EVENTS, stream=parts())
+        return Answer(200, media_type=EVENTS, stream=encoded_batches())
 
     @_route("GET", "/runs/{thread_id}", "The status, answer and metrics of a run.")
     async def _result(self, request: ApiRequest, _body: None) -> Answer:
@@ -380,9 +380,9 @@ def page_file(name: str, language: Language) -> Answer | None:
     if name not in _PAGE_FILES or (name, language) in _page_answers:
         return _page_answers.get((name, language))
     if name in {"", "token.html"}:
-        head, body = ((_STATIC / part).read_text(encoding="utf-8") for part in ("head.html", name or "index.html"))
+        header, body = ((_STATIC / file).read_text(encoding="utf-8") for file in ("head.html", name or "index.html"))
         script = "token.js" if name else "page.js"
-        page = head.replace("$script", script).replace("{{language}}", language) + body
+        page = header.replace("$script", script).replace("{{language}}", language) + body
         with in_language(language):
             page = re.sub(r"\{\{(.+?)\}\}", lambda text: translate(text[1]), page)
         answer = Answer(200, page.encode(), "text/html; charset=utf-8")

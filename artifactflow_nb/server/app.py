@@ -121,8 +121,8 @@ class _Server:
         if not path.startswith(f"{API_PREFIX}/"):
             file = page_file(path.removeprefix(f"{PREFIX}/"), self._language) if request.method == "GET" else None
             return file or Answer.refusal(404, "NotFound", f"There is no {path!r}.")
-        place = request.method, path.removeprefix(API_PREFIX), user or ""
-        return await self._api.answer(ApiRequest(*place, dict(request.query_params), dict(headers), body))
+        target = request.method, path.removeprefix(API_PREFIX), user or ""
+        return await self._api.answer(ApiRequest(*target, dict(request.query_params), dict(headers), body))
 
     def _for_stranger(self, request: Request, path: str) -> Answer:
         """Ask a browser for the link with the token, and a program for the token."""

@@ -137,8 +137,8 @@ class ArtifactFlowHandler(APIHandler):
         request = self.request
         query = {name: self.get_query_argument(name) for name in request.query_arguments}
         headers = {name.lower(): value for name, value in request.headers.items()}
-        place = request.method or "GET", f"/{path}", self.current_user.username
-        await self._send(await api.answer(ApiRequest(*place, query, headers, request.body)))
+        target = request.method or "GET", f"/{path}", self.current_user.username
+        await self._send(await api.answer(ApiRequest(*target, query, headers, request.body)))
 
     async def _send(self, answer: Answer) -> None:
         self.set_status(answer.status)

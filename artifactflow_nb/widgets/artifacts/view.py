@@ -209,17 +209,17 @@ class ArtifactPanel(PolledView):
 
     def nodes(self) -> tuple[Node, ...]:
         """Return the list of artifacts and, next to the list, the chosen artifact."""
-        head = artifact_nodes.heading(self._title, self._status)
+        heading = artifact_nodes.heading(self._title, self._status)
         shown = self._shown
         if shown is None:
-            return (head, Node("nothing", f"<p>{translate('No artifacts yet.')}</p>", css="af-quiet"))
+            return (heading, Node("nothing", f"<p>{translate('No artifacts yet.')}</p>", css="af-quiet"))
         if self._single_id:
             return tuple(self._detail(shown))
         current = [history[-1] for history in self._histories.values()]
         plan_last = sorted(current, key=lambda artifact: artifact.artifact_id == TASK_PLAN_ID)
         artifacts = artifact_nodes.artifact_list(plan_last, self._chosen)
         detail = Node("detail", kind="box", css="af-art-detail", children=tuple(self._detail(shown)))
-        return (head, Node("both", kind="box", css="af-art-both", children=(artifacts, detail)))
+        return (heading, Node("both", kind="box", css="af-art-both", children=(artifacts, detail)))
 
     def _detail(self, shown: ArtifactSelection) -> list[Node]:
         nodes = [

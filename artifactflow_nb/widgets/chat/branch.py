@@ -63,9 +63,9 @@ class ChatBranch:
         """Load the branch from the store; turns that remain are reused."""
         path = await self._path()
         n_earlier = max(len(path) - self._max_turns, 0)
-        known = {turn.message.message_id: turn for turn in self.turns}
-        turns = [await self._turn(message, known) for message in path[n_earlier:]]
-        for turn in known.values():
+        former_turns = {turn.message.message_id: turn for turn in self.turns}
+        turns = [await self._turn(message, former_turns) for message in path[n_earlier:]]
+        for turn in former_turns.values():
             if turn not in turns:
                 turn.close()
         self.turns, self.n_earlier = turns, n_earlier
@@ -85,9 +85,9 @@ class ChatBranch:
                 self.conversation_id, self.title = None, ""
             return []
 
-    async def _turn(self, message: StoredMessage, known: Mapping[str, ChatTurn]) -> ChatTurn:
+    async def _turn(self, message: StoredMessage, former_turns: Mapping[str, ChatTurn]) -> ChatTurn:
         is_running = message.status in {"running", "waiting"}
-        turn = known.get(message.message_id)
+        turn = former_turns.get(message.message_id)
         if turn and (is_running or turn.is_complete):
             turn.change(message=message)
             return turn

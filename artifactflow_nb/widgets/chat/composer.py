@@ -139,8 +139,8 @@ class Composer:
         for name, choices, names in (("model", self.models, ()), ("depth", self.depths, depths)):
             if choices:
                 value = "standard" if name == "depth" else choices[0]
-                label, known = translate("Model" if name == "model" else "Depth"), tuple(choices)
-                fields.append(Field(name, "choice", value, label, known, names, hide_label=True, keep=True))
+                label = translate("Model" if name == "model" else "Depth")
+                fields.append(Field(name, "choice", value, label, tuple(choices), names, hide_label=True, keep=True))
         data = {
             "act": "send",
             "args": {},
@@ -188,17 +188,17 @@ def example_question(title: str, heading: str) -> str:
 
 def queue_nodes(queue: Sequence[QueuedQuestion]) -> Iterator[Node]:
     """Yield the waiting questions, each with a button that removes the question."""
-    for place, queued in enumerate(queue):
+    for index, queued in enumerate(queue):
         note = queued.error or translate("Asked when the answer above has ended")
         html = f'<p>{escape_with_language(queued.text)}</p><p class="af-quiet">{escape_with_language(note)}</p>'
         name = translate("Remove: {name}", name=clip(queued.text, _LABEL_COLUMNS))
-        remove = button(translate("Remove"), "unqueue", css="af-small", name=name, place=place)
+        remove = button(translate("Remove"), "unqueue", css="af-small", name=name, index=index)
         text = translate("Queued: {question}", question=queued.text)
         children = (
-            Node(f"queued-{place}-text", html, css="af-chat-question", text=text),
-            Node(f"queued-{place}-remove", remove, "controls", "af-controls af-on-question"),
+            Node(f"queued-{index}-text", html, css="af-chat-question", text=text),
+            Node(f"queued-{index}-remove", remove, "controls", "af-controls af-on-question"),
         )
-        yield Node(f"queued-{place}", kind="box", css="af-mine af-queued", children=children)
+        yield Node(f"queued-{index}", kind="box", css="af-mine af-queued", children=children)
 
 
 async def completions(engine: Engine, mark: str, words: str, conversation_id: str | None) -> list[Mapping[str, str]]:
@@ -207,12 +207,12 @@ async def completions(engine: Engine, mark: str, words: str, conversation_id: st
     `/` is the mark of commands, `@` the mark of references to sources and to the artifacts of the conversation.
     """
     if mark == "/":
-        known = [Completion(f"/{name}", f"/{name}", translate(text)) for name, text in COMMANDS.items()]
+        completions = [Completion(f"/{name}", f"/{name}", translate(text)) for name, text in COMMANDS.items()]
     else:
-        known = [completion async for completion in _references(engine, conversation_id)]
-    wanted = words.casefold()
-    matches = [entry for entry in known if wanted in f"{entry.label} {entry.insert}".casefold()]
-    matches.sort(key=lambda entry: not entry.label.lstrip("/").casefold().startswith(wanted))
+        completions = [completion async for completion in _references(engine, conversation_id)]
+    folded = words.casefold()
+    matches = [entry for entry in completions if folded in f"{entry.label} {entry.insert}".casefold()]
+    matches.sort(key=lambda entry: not entry.label.lstrip("/").casefold().startswith(folded))
     return [asdict(entry) for entry in matches[:_MAX_COMPLETIONS]]
 
 

@@ -24,14 +24,14 @@ class AgentUsage:
     is_estimated: bool = False
 
     def __add__(self, other: "AgentUsage") -> "AgentUsage":
-        known = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
         return AgentUsage(
             self.n_llm_calls + other.n_llm_calls,
             self.n_tool_calls + other.n_tool_calls,
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.llm_ms + other.llm_ms,
-            sum(known) if known else None,
+            sum(costs) if costs else None,
             self.is_estimated or other.is_estimated,
         )
 

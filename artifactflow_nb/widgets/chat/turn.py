@@ -151,10 +151,10 @@ class ChatTurn:
             )
             children.append(_question_node(message.content, line))
         message_id = message.message_id
-        parts = []
+        controls = []
         if message.n_siblings > 1:
             number = message.sibling_index + 1
-            parts += [
+            controls += [
                 button(
                     "‹",
                     "sibling",
@@ -175,8 +175,8 @@ class ChatTurn:
             ]
         if not self.is_editing:
             name = translate("Edit this question and ask again")
-            parts.append(button(translate("Edit"), "edit", css="af-small", name=name, message=message_id))
-        children.append(Node("asked-controls", " ".join(parts), "controls", "af-controls af-on-question"))
+            controls.append(button(translate("Edit"), "edit", css="af-small", name=name, message=message_id))
+        children.append(Node("asked-controls", " ".join(controls), "controls", "af-controls af-on-question"))
         return Node("question", kind="box", css="af-mine", children=tuple(children))
 
     def _body(self) -> tuple[Node, ...]:

@@ -391,9 +391,9 @@ class ChatView(PolledView):
 
     async def act_unqueue(self, act: PageAction) -> None:
         """Remove a queued question."""
-        place = act.args.get("place")
-        if isinstance(place, int) and 0 <= place < len(self._queue):
-            del self._queue[place]
+        index = act.args.get("index")
+        if isinstance(index, int) and 0 <= index < len(self._queue):
+            del self._queue[index]
             self._send_queued_soon()
 
     async def act_example(self, act: PageAction) -> None:

@@ -127,8 +127,8 @@ def comparison_view(nodes: tuple[Node, ...]) -> Node:
     title = Node("cmp-title", f'<div class="af-question">{translate("Comparison of two branches")}</div>')
     button_html = button(translate("Close"), "compare_end", name=translate("Close the comparison"))
     close = Node("cmp-do", button_html, "controls", "af-controls")
-    head = Node("cmp-head", kind="box", css="af-tree-head", children=(title, close))
-    return Node("compared", kind="box", css="af-tree-read", children=(head, *nodes))
+    heading_box = Node("cmp-head", kind="box", css="af-tree-head", children=(title, close))
+    return Node("compared", kind="box", css="af-tree-read", children=(heading_box, *nodes))
 
 
 class MessageReader:

@@ -122,11 +122,11 @@ def request_sentence(request: TranscriptRequest) -> str:
     elif request.tool == web_fetch.name and isinstance(urls, list) and urls:
         hosts = [urlsplit(str(url)).hostname for url in urls if not str(url).startswith(SCHEME)]
         first, *others = dict.fromkeys(hosts) or [None]
-        parts = [translate("{pages} of {site}", pages=translate_count(len(hosts), "page"), site=first)] if first else []
-        parts += [translate_count(len(others), "other site")] if others else []
+        texts = [translate("{pages} of {site}", pages=translate_count(len(hosts), "page"), site=first)] if first else []
+        texts += [translate_count(len(others), "other site")] if others else []
         if n_own := len(urls) - len(hosts):
-            parts.append(translate("{n} of your sources", n=n_own))
-        sentence = translate("Read {sources}", sources=translate(" and ", context="two").join(parts))
+            texts.append(translate("{n} of your sources", n=n_own))
+        sentence = translate("Read {sources}", sources=translate(" and ", context="two").join(texts))
     elif request.tool == web_search.name and params.get("query"):
         sentence = translate(_SEARCHES.get(action, "Search for “{query}”"), query=params["query"])
     elif request.tool in _ARTIFACT_SENTENCES and name:
@@ -309,10 +309,10 @@ def progress(steps: Sequence[TranscriptStep]) -> str:
     """Describe the progress of plans: `2 of 4 steps, 1 failed, 1 skipped`."""
     statuses = [step.status for step in steps]
     n_done, n_failed, n_skipped = map(statuses.count, ("completed", "failed", "skipped"))
-    parts = [translate("{done} of {steps}", done=n_done, steps=translate_count(len(statuses), "step"))]
-    parts += [translate("{n} failed", n=n_failed)] if n_failed else []
-    parts += [translate("{n} skipped", n=n_skipped)] if n_skipped else []
-    return translate(", ", context="parts").join(parts)
+    counts = [translate("{done} of {steps}", done=n_done, steps=translate_count(len(statuses), "step"))]
+    counts += [translate("{n} failed", n=n_failed)] if n_failed else []
+    counts += [translate("{n} skipped", n=n_skipped)] if n_skipped else []
+    return translate(", ", context="parts").join(counts)
 
 
 def steps(transcript: RunTranscript) -> str:
@@ -348,8 +348,8 @@ def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str
     calls += failed_label(totals.n_failed_calls)
     if not with_metrics:
         return " · ".join(calls)
-    parts = [run_time(transcript), tokens_label(totals.tokens), *cost_label(totals), *calls]
-    return " · ".join(filter(None, parts))
+    facts = [run_time(transcript), tokens_label(totals.tokens), *cost_label(totals), *calls]
+    return " · ".join(filter(None, facts))
 
 
 def run_time(transcript: RunTranscript) -> str:

@@ -397,15 +397,15 @@ class TranscriptPlan:
 
     def revise(self, steps: Iterable[Mapping[str, Any]]) -> None:
         """Replace the steps by the steps of an event; steps that remain keep their jobs and results."""
-        known = {step.id: step for step in self.steps}
+        former_steps = {step.id: step for step in self.steps}
         self.steps = []
         for data in steps:
             step_id, title, description = (str(data.get(name) or "") for name in ("id", "title", "description"))
-            step = known.get(step_id) or TranscriptStep(step_id, title)
+            step = former_steps.get(step_id) or TranscriptStep(step_id, title)
             step.title, step.description, step.status = title, description, _step_status(data)
             self.steps.append(step)
         # Jobs of removed steps stay visible, below the plan as a whole.
-        removed = [step for step in known.values() if step.jobs and step not in self.steps]
+        removed = [step for step in former_steps.values() if step.jobs and step not in self.steps]
         self.jobs = [*(job for step in removed for job in step.jobs), *self.jobs]
 
     def update(self, steps: Iterable[Mapping[str, Any]], reason: str, at: datetime) -> None:

@@ -168,25 +168,25 @@ class RunRenderer:
         """Render a run's status, the pending requests of its subruns, and its usage."""
         status = transcript.status
         label = escape(labels.run_status_label(transcript))
-        parts = [status_mark(status), f'<span class="af-status">{label}</span>']
+        spans = [status_mark(status), f'<span class="af-status">{label}</span>']
         if transcript.is_ended:
             summary = labels.summary_line(transcript, with_metrics=self.with_metrics)
             outcome = labels.outcome_label(transcript.outcome)
             label = " · ".join(filter(None, [capitalized(status_label(status)), outcome, summary]))
-            parts[1:] = [f"<span>{escape(label)}</span>"]
+            spans[1:] = [f"<span>{escape(label)}</span>"]
         elif status != ABANDONED and transcript.started_at and self.with_metrics:
             since = transcript.started_at.timestamp() * 1000
-            parts.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
+            spans.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
             totals = transcript.totals_with_subruns
             counts = [labels.tokens_label(totals.tokens), *labels.cost_label(totals)]
             counts += labels.failed_label(totals.n_failed_calls)
             counts += filter(None, [labels.step_number(transcript)])
-            parts.append(f'<span class="af-counts">{" · ".join(filter(None, counts))}</span>')
+            spans.append(f'<span class="af-counts">{" · ".join(filter(None, counts))}</span>')
             if transcript.usual_ms is not None and status == RUNNING:
                 active_since = since + transcript.waited_ms
                 left = f'data-since="{active_since:.0f}" data-usual="{transcript.usual_ms:.0f}"'
-                parts.append(f'<span class="af-left" {left}></span>')
-        return " ".join(parts)
+                spans.append(f'<span class="af-left" {left}></span>')
+        return " ".join(spans)
 
     def body(self, transcript: RunTranscript) -> tuple[Node, ...]:
         """Return the work, open requests, the answer and the artifacts."""

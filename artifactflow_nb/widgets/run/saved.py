@@ -49,13 +49,13 @@ def saved_transcript(
     """
     is_findable = renderer.with_metrics and transcript.is_ended and transcript.status != DELETED
     css = f"af-ended af-of-{run_id}" if is_findable else ""
-    head, *body = renderer.nodes(transcript)
+    heading, *body = renderer.nodes(transcript)
     hint = status_hint(transcript)
     hints = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hint else []
     requests = [request_hint(request, run_id) for request in transcript.pending_requests]
     # Without a kernel the cards have no buttons, so the hint is above the cards.
-    parts = (hints, body, requests) if requests else (body, hints)
-    nodes = (head, *chain.from_iterable(parts), *notes)
+    groups = (hints, body, requests) if requests else (body, hints)
+    nodes = (heading, *chain.from_iterable(groups), *notes)
     return saved_output(nodes, css=css)
 
 
@@ -78,11 +78,11 @@ def request_hint(request: TranscriptRequest, run_id: str) -> Node:
     run = f'wb.run("{run_id}")'
     if request.kind == QUESTION_KIND:
         choices, code = question_choices(request), f'{run}.answer("...", "{request.id}")'
-        listed = (
+        choice_list = (
             f"<ul>{''.join(f'<li>{escape_with_language(choice)}</li>' for choice in choices)}</ul>" if choices else ""
         )
         way = translate("{code} sends your answer.", code=f"<code>{escape(code)}</code>")
-        html = f"<p>{translate('Waiting for your answer.')} {way}</p>{listed}"
+        html = f"<p>{translate('Waiting for your answer.')} {way}</p>{choice_list}"
         first = translate("Waiting for your answer: {question}", question=question_text(request))
         text = "\n".join([first, *(f"- {choice}" for choice in choices)])
         return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
