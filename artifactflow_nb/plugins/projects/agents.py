@@ -71,8 +71,8 @@ def project_sections(
         max_chars = _MAX_REFERENCE_CHARS // len(references)
         texts = []
         for block in references:
-            parts = [block] if not block.is_group else [b for b in tree.descendants(block.block_id) if b.sha256]
-            text = "\n\n".join(part.content for part in parts) or "It has no text yet."
+            members = [block] if not block.is_group else [b for b in tree.descendants(block.block_id) if b.sha256]
+            text = "\n\n".join(member.content for member in members) or "It has no text yet."
             if len(text) > max_chars:
                 text = f"{text[:max_chars]}\n[... {len(text) - max_chars} characters more; use read_field]"
             texts.append(f'<block name="{tree.path(block.block_id)}">\n{text}\n</block>')
@@ -158,7 +158,7 @@ def writer_task(
     info: ProjectInfo, tree: BlockTree, block: Block, style: str, personas: Sequence[Persona], skills: Sequence[Skill]
 ) -> str:
     """Write a writer's task: the block, and its prompt, dependencies and position in the document."""
-    parts = [
+    sections = [
         f'Write the block "{tree.path(block.block_id)}" of the project "{info.name}" (phase: {block.phase}).',
         _purpose(block),
         *([f"Style: {style}"] if style else []),
@@ -168,18 +168,18 @@ def writer_task(
         f"The outline of the document:\n{_outline(tree)}",
         *([f"The current text, which yours replaces:\n{block.content}"] if block.sha256 else []),
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(sections)
 
 
 def editor_task(tree: BlockTree, block: Block, wish: str, references: Sequence[Block], skills: Sequence[Skill]) -> str:
     """Write an editor's task: the wish, the text and the referenced blocks."""
-    parts = [
+    sections = [
         f'Edit the block "{tree.path(block.block_id)}" as requested: {wish}',
         *_instructions(skills),
         *_texts("For reference", tree, references),
         f"The text, between the tags:\n<text>\n{block.content}\n</text>",
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(sections)
 
 
 def outliner_task(
@@ -187,7 +187,7 @@ def outliner_task(
 ) -> str:
     """Write an outliner's task: the project, its phases, the existing blocks and the wishes."""
     phases = "\n".join(f"- {phase.name} ({phase.en} / {phase.zh})" for phase in info.phases)
-    parts = [
+    sections = [
         f'Propose the structure of the project "{info.name}", which is in the phase {info.phase}.',
         *([f"Kind of structure: {style}"] if style else []),
         *([f"Wishes of the person: {wish}"] if wish else []),
@@ -197,7 +197,7 @@ def outliner_task(
         f"The existing blocks:\n{format_block_index(tree)}",
         *_texts("What is known", tree, tree.blocks_in_phase(info.phase_names[0])),
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(sections)
 
 
 _RESEARCH_AIMS = {
@@ -210,13 +210,13 @@ def research_question(
     info: ProjectInfo, tree: BlockTree, query: str, kind: str, personas: Sequence[Persona], needs: Sequence[Block]
 ) -> str:
     """Write the question of a research run: the query, and the document that needs the answer."""
-    parts = [
+    sections = [
         f'The question is for the project "{info.name}". {_RESEARCH_AIMS[kind]}',
         *_audience(info, personas),
         *_texts("The purpose of the document", tree, _first_phase(info, tree, needs)),
         *_texts("The answer is based on", tree, needs),
     ]
-    return with_context(query, parts)
+    return with_context(query, sections)
 
 
 def grader_task(
@@ -233,7 +233,7 @@ def grader_task(
     With `is_view`, the grader takes the view of the only persona.
     """
     view = [f"Judge as this reader would:\n{_format_personas(personas)}"] if is_view else _audience(info, personas)
-    parts = [
+    sections = [
         f'Judge the block "{tree.path(block.block_id)}" of the project "{info.name}" by: {dimension.name}.',
         dimension.prompt,
         _purpose(block),
@@ -243,7 +243,7 @@ def grader_task(
         f"The outline of the document:\n{_outline(tree)}",
         f"The text, between the tags:\n<text>\n{block.content}\n</text>",
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(sections)
 
 
 def _purpose(block: Block) -> str:

@@ -330,15 +330,15 @@ def delete_confirmation(board: Board, block: Block) -> Node:
     descendants, dependents = impact = deletion_impact(tree, block.block_id)
     name = escape_with_language(block.name)
     question = translate("Delete '{name}'? Its versions are kept, and it can be brought back.", name=name)
-    parts = [f"<p>{question}</p>"]
-    parts += _block_list(tree, translate("Blocks that are deleted as well:"), descendants)
+    pieces = [f"<p>{question}</p>"]
+    pieces += _block_list(tree, translate("Blocks that are deleted as well:"), descendants)
     remaining = [key for key in dependents if key not in descendants]
-    parts += _block_list(tree, translate("Dependent blocks, which become stale if they have a text:"), remaining)
+    pieces += _block_list(tree, translate("Dependent blocks, which become stale if they have a text:"), remaining)
     name = translate("Delete the block: {name}", name=block.name)
     buttons = button(
         translate("Delete the block"), "delete", css="af-primary", name=name, block=block.block_id, seen=impact
     )
-    html = f'{"".join(parts)}<div class="af-controls">{buttons}{button(translate("Keep the block"), "leave")}</div>'
+    html = f'{"".join(pieces)}<div class="af-controls">{buttons}{button(translate("Keep the block"), "leave")}</div>'
     return Node("open-deleting", html, "controls", "af-board-confirm")
 
 

@@ -159,12 +159,12 @@ class Persona(NamedText):
     @property
     def prompt_text(self) -> str:
         """The description of the persona in the form used in prompts."""
-        parts = [
+        lines = [
             f"{self.name}: {self.description}",
             *([f"They know: {self.knows}"] if self.knows else []),
             *([f"They want: {self.wants}"] if self.wants else []),
         ]
-        return "\n".join(parts)
+        return "\n".join(lines)
 
 
 _SKILL_NAME = re.compile(r"[\w-]{1,60}")

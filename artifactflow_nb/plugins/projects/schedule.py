@@ -118,12 +118,12 @@ def _summary(
     problems = {
         tree.path(key): _reason(tree, key, state, last.get(key)) for key, state in states.items() if state != "finished"
     }
-    parts = [f"Written: {', '.join(written)}." if written else "Nothing was written."]
+    sentences = [f"Written: {', '.join(written)}." if written else "Nothing was written."]
     if problems:
-        parts.append("Not written:\n" + "\n".join(f"- {path}: {reason}" for path, reason in problems.items()))
+        sentences.append("Not written:\n" + "\n".join(f"- {path}: {reason}" for path, reason in problems.items()))
     if deleted:
-        parts.append(f"Deleted meanwhile: {', '.join(map(tree.block_name, deleted))}.")
-    return "\n\n".join(parts)
+        sentences.append(f"Deleted meanwhile: {', '.join(map(tree.block_name, deleted))}.")
+    return "\n\n".join(sentences)
 
 
 def _reason(tree: BlockTree, key: str, state: BlockState, last: BlockResult | None) -> str:

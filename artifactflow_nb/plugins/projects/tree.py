@@ -397,12 +397,12 @@ class BlockTree:
 
         Errors: `UsageError` with similar names for no match, and with the paths for several matches.
         """
-        wanted = normalize_path(str(name).strip().removeprefix("@"))
-        folded, paths = fold_name(wanted), {key: self.path(key) for key in self._ordered}
+        label = normalize_path(str(name).strip().removeprefix("@"))
+        folded, paths = fold_name(label), {key: self.path(key) for key in self._ordered}
         for matches in (
-            [key for key, path in paths.items() if path == wanted],
-            [block.block_id for block in self if block.name == wanted],
-            [key for key in self._ordered if key == wanted],
+            [key for key, path in paths.items() if path == label],
+            [block.block_id for block in self if block.name == label],
+            [key for key in self._ordered if key == label],
             [key for key, path in paths.items() if fold_name(path) == folded],
             [block.block_id for block in self if fold_name(block.name) == folded],
         ):
@@ -410,10 +410,10 @@ class BlockTree:
                 return self._ordered[matches[0]]
             if matches:
                 quoted = ", ".join(repr(paths[key]) for key in matches)
-                raise UsageError(f"{len(matches)} blocks are called {brief(wanted)}. Name one by its path: {quoted}.")
+                raise UsageError(f"{len(matches)} blocks are called {brief(label)}. Name one by its path: {quoted}.")
         names = list(dict.fromkeys(block.name for block in self))
-        near = get_close_matches(wanted, names, n=5, cutoff=0.5) or names[:20]
-        raise UsageError(f"There is no block {brief(wanted)}. There are: {', '.join(near) or 'none yet'}.")
+        near = get_close_matches(label, names, n=5, cutoff=0.5) or names[:20]
+        raise UsageError(f"There is no block {brief(label)}. There are: {', '.join(near) or 'none yet'}.")
 
     # --- dependencies ------------------------------------------------------------------------------------------
 
