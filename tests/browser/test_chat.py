@@ -134,7 +134,7 @@ def test_question_versions_by_keyboard(page: LabPage) -> None:
     press(page, "The previous version of this question", "Tab")
     expect(turns(page)).to_contain_text("1 / 2")
     expect(turns(page)).to_contain_text("Answer number 1.")
-    assert "The version before" in str(page.page.evaluate(FOCUSED)), "The focus was lost with the other version."
+    assert "The previous version" in str(page.page.evaluate(FOCUSED)), "The focus was lost with the other version."
     press(page, "Copy", "Tab")
     page.page.wait_for_function("navigator.clipboard.readText().then((text) => text === '**Answer** number 1.')")
     expect(live(page).get_by_role("alert").last).to_contain_text("Copied")
