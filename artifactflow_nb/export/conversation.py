@@ -32,7 +32,7 @@ _WEB_ADDRESS = re.compile(r"https?://[^\s<>\"\\^`{|}]+")
 
 @dataclass(slots=True)
 class _TurnRecord:
-    """What a run read (titles by address) and wrote (titles and versions by id), its models and its tokens."""
+    """The sources that a run read (titles by address), its artifacts (titles and versions by id), models and tokens."""
 
     sources: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -55,9 +55,9 @@ class _TurnRecord:
 async def conversation_document(
     engine: "Engine", conversation_id: str, message_id: str | None = None
 ) -> ExportDocument:
-    """Build the document of a branch, with the artifacts that are visible at its end.
+    """Build the document of a branch, with the artifacts that are visible at the end of the branch.
 
-    Await it on the loop of the engine. Without a message it is the active branch.
+    The coroutine must run on the loop of the engine. Without a message the branch is the active branch.
 
     Errors: `NotFound` for an unknown conversation or message.
     """
@@ -98,7 +98,7 @@ def _document(
             "Not in this file: {questions} of the conversation.", questions=translate_count(n_later, "later question")
         )
         chapters.append((f"*{left_out}*", ""))
-    # A file of one question does not repeat it as the heading of its answer and of its report.
+    # A file with a single question does not repeat the question as the heading of the answer and of the report.
     is_single = len(path) == 1 and title == clip(path[0].content, TITLE_COLUMNS)
     written = {artifact.artifact_id: artifact.markdown for artifact in artifacts}
     for number, (message, record) in enumerate(zip(path, turns, strict=True), 1):
@@ -106,7 +106,7 @@ def _document(
         parts = [] if is_single else [f"## {number}. {safe_markdown_line(heading)}"]
         if heading != " ".join(message.content.split()):  # the heading is cut: quote the whole question
             parts.append("\n".join(f"> {safe_markdown_line(line)}" for line in message.content.splitlines()))
-        # An answer without a list of its own has the numbers of its report.
+        # An answer without a list of sources has the numbers of its report.
         listings = [message.response or "", *(written.get(artifact_id, "") for artifact_id in record.artifacts)]
         listing = next(filter(addresses_of, listings), "")
         if message.response:
@@ -143,7 +143,7 @@ def _document(
 
 
 def _chapter(artifact: Artifact, page_title: str) -> str:
-    """Text of an artifact, its title at level 2 unless it is that of the page, and its headings below."""
+    """Return the text of an artifact below its title at level 2, without the title if the page has the same title."""
     text = safe_markdown(artifact.markdown)
     if artifact.title == page_title or artifact_document(artifact).has_title:
         part = as_document_part(text, page_title, 1)
@@ -153,6 +153,6 @@ def _chapter(artifact: Artifact, page_title: str) -> str:
 
 
 def _source_line(address: str, title: str) -> str:
-    """Title and address; only a plain web address becomes a link, since an address may come from a model."""
+    """Return title and address; only a plain web address becomes a link, since an address may come from a model."""
     link = f"<{address}>" if _WEB_ADDRESS.fullmatch(address) else safe_markdown_line(address)
     return link if title == address else f"{safe_markdown_line(title)}: {link}"

@@ -46,9 +46,9 @@ class ExportDocument:
         author: Author: an agent, or `user`.
         identifier: Short identifier for the file's metadata.
         metadata: Provenance as JSON values, for programs.
-        evidence: The texts of the cited sources that its run read.
+        evidence: The texts of the cited sources that the run read.
         parts: Parts of a composed text, in order; empty for a text that is stored as a whole.
-        chapters: Parts of the Markdown, in order, each with the text that lists the sources of its numbers; empty for a
+        chapters: Parts of the Markdown, in order, each with the text that lists the sources of the numbers; empty for a
             text with one list.
     """
 
@@ -67,12 +67,12 @@ class ExportDocument:
 
     @cached_property
     def html(self) -> str:
-        """Text as sanitised HTML, without images and scripts."""
+        """The text as sanitised HTML, without images and scripts."""
         return MarkdownRenderer().html(self.markdown)
 
     @cached_property
     def marked_markdown(self) -> str:
-        """The Markdown; an entry of its list of sources says if the run has not read the source."""
+        """The Markdown, in which the list of sources marks sources that the run has not read."""
         lines = self.markdown.split("\n")
         for entry in source_entries(self.markdown):
             if self.evidence.is_unread(entry_address(entry)):
@@ -88,13 +88,13 @@ class ExportDocument:
         parts = [(MarkdownRenderer().html(text), listing) for text, listing in self.chapters]
         parts = parts or [(self.html, self.markdown)]
         cited = [Citations(listed_sources(listing), self.evidence).apply(html) for html, listing in parts]
-        # Each chapter of a conversation has such a line of its own.
+        # Each chapter of a conversation has its own line about unread sources.
         unread = "" if self.chapters else unread_sentence(set(addresses_of(self.markdown)), self.evidence)
         return "\n".join([*cited, MarkdownRenderer().html(f"*{unread}*" if unread else "")])
 
     @property
     def has_title(self) -> bool:
-        """True if the text starts with a heading of level 1, so that the formats add none."""
+        """Whether the text starts with a heading of level 1, so that the formats add no title."""
         return self.html.lstrip().startswith("<h1")
 
     @cached_property
@@ -127,8 +127,8 @@ def as_document_part(markdown: str, name: str, level: int) -> str:
     Args:
         markdown: The text, sanitised by `safe_markdown`.
         name: Name of the part, as plain text.
-        level: Level of the part's heading. The highest heading of the text becomes one level lower, the others keep
-            their distance to it, down to level 6.
+        level: Level of the part's heading. The highest heading of the text becomes one level lower, and the other
+            headings follow, down to level 6.
     """
     lines = markdown.split("\n")
     tokens = MarkdownIt("commonmark").enable("table").parse(markdown)  # headings in lists and quotations, too
@@ -149,7 +149,7 @@ def as_document_part(markdown: str, name: str, level: int) -> str:
         if token.markup.startswith("#"):
             lines[start] = _HASHES.sub(hashes, lines[start], count=1)
             continue
-        # Underlines have two levels only, so an underlined heading gets hashes.
+        # An underlined heading gets hashes, because underlines have two levels only.
         before, has_text, _ = lines[start].partition(inline.content.split("\n")[0])
         prefix = before if has_text else ""  # of a list or quotation
         text = _LAST_HASH.sub(r"\#", " ".join(inline.content.split()))  # a last hash would read as a closing one

@@ -1,7 +1,7 @@
 """Word export: headings, lists, tables, code, quotations and links in Word's own styles.
 
-Sanitised HTML becomes a flat list of blocks, the structure of a Word document. It comes from `MarkdownRenderer`, which
-has removed images, unsafe links and raw HTML.
+Sanitised HTML becomes a flat list of blocks, the structure of a Word document. The HTML is made by `MarkdownRenderer`,
+which has removed images, unsafe links and raw HTML.
 """
 
 import io
@@ -27,7 +27,7 @@ _STYLES = {"strong": "bold", "b": "bold", "em": "italic", "i": "italic", "s": "s
 
 @dataclass(frozen=True, slots=True)
 class StyledText:
-    """Text in one style; `href` is the address of a link, or empty; a line feed is a line break."""
+    """Text in one style; `href` is the address of a link, or ""; a line feed is a line break."""
 
     text: str
     bold: bool = False
@@ -65,8 +65,8 @@ class DocumentBlock:
     Attributes:
         kind: `text`, `heading`, `code`, `rule` or `table`.
         level: Level of a heading, from 1.
-        is_item: True if the block is the first of an item of the innermost list.
-        rows: Rows of a table; the first one is the header.
+        is_item: Whether the block is the first block of an item of the innermost list.
+        rows: Rows of a table, the header first.
     """
 
     kind: str
@@ -79,7 +79,7 @@ class DocumentBlock:
 
 
 _IGNORED = frozenset({"samp", "span"})
-"""Elements of highlighted code and formulas, whose text is exported without a style."""
+"""Elements of highlighted code and formulas, which are exported as text without a style."""
 
 
 def read_blocks(html: str) -> list[DocumentBlock]:
@@ -170,7 +170,7 @@ class _HtmlBlockParser(HTMLParser):
             if tag in {"ul", "ol"}:
                 self._lists.pop()
             elif tag == "li":
-                if self._starts_item:  # an empty item still has its bullet or number
+                if self._starts_item:  # an empty item still has a bullet or number
                     self._add("text")
             elif tag == "blockquote":
                 self._quote_depth -= 1
@@ -207,7 +207,7 @@ class _HtmlBlockParser(HTMLParser):
 
 
 def _trimmed(pieces: list[StyledText]) -> list[StyledText]:
-    """Pieces without white space at either end."""
+    """Return the pieces without white space at either end."""
     trimmed = list(pieces)
     while trimmed and not trimmed[-1].text.strip():
         trimmed.pop()
@@ -235,7 +235,7 @@ _AFTER_BIDI = ("w:adjustRightInd", "w:spacing", "w:ind", "w:contextualSpacing", 
 def to_docx(document: ExportDocument) -> bytes:
     """Convert a document to docx.
 
-    Errors: `UsageError` with the command to install python-docx if it is missing.
+    Errors: `UsageError` if python-docx is missing, with the command for the installation.
     """
     try:
         import docx
@@ -263,15 +263,15 @@ def to_docx(document: ExportDocument) -> bytes:
 
 
 def _xml_text(text: str) -> str:
-    """Text without characters that XML forbids."""
+    """Return the text without characters that XML forbids."""
     return NOT_XML.sub("", text)
 
 
 class _DocxWriter:
     """Appends blocks to a Word document.
 
-    The methods of python-docx that append a paragraph, set a style by name or add a hyperlink each scan the document,
-    which makes a long export quadratic. The writer therefore uses the underlying elements and caches ids.
+    The methods of python-docx that append a paragraph, set a style by name or add a hyperlink each scan the document:
+    a long export would take quadratic time. The writer therefore uses the underlying elements and caches ids.
     """
 
     def __init__(self, word: "WordDocument") -> None:
@@ -344,7 +344,7 @@ class _DocxWriter:
         return paragraph
 
     def _numbering_id(self, style: str, number: int, start: int) -> int:
-        """Id of the numbering of a list, which starts by itself; Word would continue the previous list."""
+        """Return the id of a list's own numbering; without it, Word would continue the previous list."""
         if number not in self._numbering:
             numbering: Any = self._word.part.numbering_part.element
             if style not in self._abstract_numberings:
@@ -414,11 +414,11 @@ class _DocxWriter:
 
 
 def _is_address(href: str) -> bool:
-    """True for a web or mail address; an invalid hyperlink would make Word reject the whole file."""
+    """Return whether an address is a web or mail address: Word would reject a file with an invalid hyperlink."""
     try:
-        parts = urlsplit(href)
-        return bool(parts.scheme in {"http", "https"} and parts.hostname) or (
-            parts.scheme == "mailto" and bool(parts.path)
+        address = urlsplit(href)
+        return bool(address.scheme in {"http", "https"} and address.hostname) or (
+            address.scheme == "mailto" and bool(address.path)
         )
     except ValueError:
         return False

@@ -23,7 +23,7 @@ from artifactflow_nb.export.document import DocumentPart, ExportDocument
 from artifactflow_nb.export.docx import to_docx
 from artifactflow_nb.recording.files import write_whole
 
-# A second barrier after the sanitiser: even if markup got through, the browser would load and run nothing.
+# This policy is a second barrier after the sanitiser: the browser loads and runs nothing that markup asks for.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _DISPLAY = re.compile(r'<span class="af-math af-display[^>]*(?=><span[^>]*>(<math .*?</math>))', re.DOTALL)
 _PRINTED_EM = 38
@@ -59,7 +59,7 @@ def to_html(document: ExportDocument) -> bytes:
 
 
 def _fitted(formula: re.Match[str]) -> str:
-    """Return a displayed formula with the factor by which it must shrink in print, since it cannot scroll there."""
+    """Return a displayed formula with the factor by which it must shrink in print, where nothing scrolls."""
     width = _width_em(ET.fromstring(formula[1].replace("&nbsp;", "&#160;")))  # noqa: S314 - our own MathML, sanitised
     return formula[0] + (f' style="--af-fit: {_PRINTED_EM / width:.2f}"' if width > _PRINTED_EM else "")
 
@@ -97,7 +97,7 @@ def to_ipynb(document: ExportDocument) -> bytes:
 
 
 def _parts(document: ExportDocument) -> list[DocumentPart]:
-    """The title, and the text split before each top-level heading of level 1 or 2, but not in lists or quotations."""
+    """Split the text before each heading of level 1 or 2, except in lists and quotations, and put the title first."""
     markdown = safe_markdown(document.marked_markdown)
     lines = markdown.split("\n")
     tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
@@ -147,7 +147,7 @@ def document_bytes(document: ExportDocument, form: str) -> bytes:
 
 
 def document_name(document: ExportDocument, form: str) -> str:
-    """Safe file name from the name of a document: letters, digits, `-`, `_`, and a dot before the extension."""
+    """Make a safe file name from the name of a document: letters, digits, `-`, `_`, and a dot before the extension."""
     name = re.sub(r"[^\w-]+", "_", document.name.replace(".", "_"))[:_MAX_NAME_CHARS].strip("_")
     name = name.encode("utf-8", "replace")[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
     return f"{name or 'artifact'}.{form}"
@@ -160,7 +160,7 @@ def write_document(
 
     Args:
         document: The document.
-        form: As for `document_bytes`.
+        form: The format, as for `document_bytes`.
         path: Path of the file, or of a folder, in which the file is named after the document; None for the working
             directory.
         overwrite: Replace an existing file.
@@ -168,7 +168,7 @@ def write_document(
     Returns:
         Path of the file.
 
-    Errors: `UsageError` as for `document_bytes`, if the file exists, or if it cannot be written.
+    Errors: `UsageError` as for `document_bytes`, and if the file exists or cannot be written.
     """
     target = absolute_path(path or ".")
     if os.path.isdir(target):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
@@ -176,7 +176,7 @@ def write_document(
     exists_message = f"There is a file {str(target)!r} already. Pass overwrite=True to replace it, or another path."
     if os.path.exists(target) and not overwrite:  # noqa: PTH110 - the same
         raise UsageError(exists_message)
-    content = document_bytes(document, form)  # may fail, so it comes before the file is created
+    content = document_bytes(document, form)  # before the file is created, because the conversion may fail
     try:
         write_whole(target.resolve() if overwrite else target, content, replace=overwrite)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Execution of notebooks, and their export as HTML that needs no network.
+"""Execution of notebooks, and export of notebooks as HTML that needs no network.
 
 nbconvert's template loads scripts for formulas, diagrams and widgets from a content delivery network. The exported page
 has static outputs only, so these scripts are removed.
@@ -25,7 +25,7 @@ class ExportedNotebook:
 
 
 def execute(notebook: Path, target_folder: Path, *, timeout_s: float = 300.0) -> ExportedNotebook:
-    """Execute a notebook in its own folder, and write it with its outputs and as HTML.
+    """Execute a notebook in its own folder, and write the notebook with the outputs, and as HTML.
 
     The notebook is not changed; a missing folder is created. `timeout_s` is for one cell, in seconds.
 
@@ -48,7 +48,7 @@ def execute(notebook: Path, target_folder: Path, *, timeout_s: float = 300.0) ->
 
 
 def export_html(notebook: Path) -> Path:
-    """Write a notebook as an HTML page next to it, without the template's references to the network."""
+    """Write a notebook as an HTML page in the same folder, without the template's references to the network."""
     from nbconvert import HTMLExporter
 
     exporter: Any = HTMLExporter()  # type: ignore[no-untyped-call]
@@ -56,7 +56,7 @@ def export_html(notebook: Path) -> Path:
     target = notebook.with_suffix(".html")
     head, body = page.split("</head>", 1)
     head = _COMMENT.sub("", _SCRIPT.sub("", head))  # comments of the style sheets contain URLs
-    # The template's theme is light: without the tag a browser would use dark form controls for some readers.
+    # The template's theme is light. Without the tag, a browser would use dark form controls for some readers.
     head = head.replace("<head>", '<head><meta name="color-scheme" content="light">', 1)
     target.write_text(f"{head}</head>{_DIAGRAMS.sub('', body)}", encoding="utf-8")
     return target

@@ -1,11 +1,11 @@
-"""Report of a run: a notebook whose cells compute the figures from the sealed run next to it.
+"""Report of a run: a notebook with cells that compute the figures from the sealed run in the same folder.
 
 ::
 
     report.ipynb    # the question, the answer, sources, artifacts; frames and plots with their outputs
     report.afrun    the sealed run
 
-The report is built from the sealed file, so secrets that were redacted there are not in it either. Executing it again
+The report is built from the sealed file, so the report contains no secrets that were redacted there. Another execution
 calls no model, uses no network, and gives the same outputs.
 """
 
@@ -64,15 +64,15 @@ run.llm_calls_df(run)[
     "Decisions": ('run.approvals_df(run)[["tool_name", "decision", "scope", "decided_by", "wait_ms", "instruction"]]',),
     "Written": ('run.artifacts_df(run)[["artifact_id", "version", "title", "update_type", "created_by", "n_chars"]]',),
 }
-"""The code cells of each chapter by the heading; they work for every sealed run."""
+"""The code cells of each chapter by the heading; the cells work for every sealed run."""
 
 
 def write_report(
     path: Path, run_id: str, seal: Callable[[Path], object], *, sealed: Path | None = None, replace: bool = False
 ) -> Path:
-    """Write the executed notebook of a run, and the sealed run next to it.
+    """Write the executed notebook of a run, and the sealed run in the same folder.
 
-    `sealed` is an existing sealed file; without one `seal` writes it next to the notebook.
+    `sealed` is an existing sealed file; if it is None, `seal` writes a file next to the notebook.
 
     Returns: Path of the notebook.
 
@@ -81,7 +81,7 @@ def write_report(
     """
     sealed_path = path.with_suffix(SEALED_SUFFIX) if sealed is None else sealed
     if sealed_path == path:
-        raise UsageError(f"{brief(str(path))} is the name of a sealed run. Pass a notebook's, such as 'report.ipynb'.")
+        raise UsageError(f"{brief(str(path))} is the name of a sealed run. Pass a notebook, such as 'report.ipynb'.")
     if os.path.lexists(path) and not replace:
         raise UsageError(
             f"There is a file {brief(str(path))} already. Pass replace=True to replace it, or another path."
@@ -103,9 +103,9 @@ def write_report(
 
 
 def report_notebook(sealed: SealedParts, sha256: str, name: str) -> dict[str, Any]:
-    """Build the notebook in format 4.5, without outputs.
+    """Build the notebook of a report in format 4.5, without outputs.
 
-    `sha256` is the hash of the manifest of the sealed file, `name` its path relative to the notebook.
+    `sha256` is the hash of the manifest of the sealed file, `name` the path of the file relative to the notebook.
     """
     file = f"[{safe_markdown_line(name)}]({quote(name)})"
     origin = translate(
@@ -168,7 +168,7 @@ def _answer(sealed: SealedParts) -> str:
 
 
 def _artifacts(sealed: SealedParts) -> list[Artifact]:
-    """Artifacts on the branch of the run, the plan last."""
+    """Return the artifacts on the branch of the run, the plan last."""
     run = sealed.rows.run
     with memory_store(sealed) as db:
         visible = list_visible(db, run["conversation_id"], run["message_id"])
@@ -176,7 +176,7 @@ def _artifacts(sealed: SealedParts) -> list[Artifact]:
 
 
 def _source_line(source: ReadSource) -> str:
-    """Title and address of a source; a plain web address is a link."""
+    """Return title and address of a source; a plain web address is a link."""
     is_link = source.address.startswith(("http://", "https://")) and not set(source.address) & set("<>\\ \n\t")
     address = f"<{source.address}>" if is_link else cell_markdown(Code(source.address))
     return f"- {cell_markdown(source.title)}: {address}"
@@ -195,7 +195,7 @@ def _code(source: str, *tags: str) -> dict[str, Any]:
 
 
 def _execute(notebook: dict[str, Any], folder: Path) -> bytes:
-    """Execute the notebook in a folder with a new kernel, and return it as bytes."""
+    """Execute the notebook in a folder with a new kernel, and return the executed notebook as bytes."""
     import nbformat
     from jupyter_client.kernelspec import NoSuchKernel
     from nbclient import NotebookClient

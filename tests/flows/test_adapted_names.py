@@ -232,9 +232,7 @@ def test_synchronous_checkpointer_is_rejected() -> None:
     """The error names the checkpointer and suitable checkpointers; an asynchronous checkpointer is accepted."""
     with (
         SqliteSaver.from_conn_string(":memory:") as saver,
-        pytest.raises(
-            af.errors.UsageError, match=r"checkpointer, SqliteSaver, (?s:.*)AsyncSqliteSaver or InMemorySaver"
-        ),
+        pytest.raises(af.errors.UsageError, match=r"checkpointer, SqliteSaver, (?s:.*)AsyncSqliteSaver, InMemorySaver"),
     ):
         af.adapt(react_agent([], add, checkpointer=saver))
     af.adapt(react_agent([], add, checkpointer=InMemorySaver()))
@@ -255,7 +253,7 @@ def test_run_with_lost_own_checkpoint_fails(workbench: OpenWorkbench) -> None:
     new.register_flow("mine", af.adapt(one_node(work, checkpointer=InMemorySaver())))
     run = new.run(waiting.run_id).approve().wait()
     assert (run.status, done) == ("failed", ["work"])
-    assert "own checkpointer, InMemorySaver, has no checkpoint of it" in run.error
+    assert "own checkpointer, InMemorySaver, has no checkpoint of the run" in run.error
     assert "or without one" in run.error
 
 

@@ -34,7 +34,7 @@ class AdaptedGraph(OwnFlow):
         graph: The compiled graph.
         name: The flow's name.
         input: Returns the graph's input for a question and the conversation before it.
-        answer: Returns the answer from the graph's last state; None for its last AI message.
+        answer: Returns the answer from the graph's last state; None for the last AI message.
         resume: Returns the value of an interrupt from the person's decision; None for `interrupts.resume_value`.
         context: The runtime context of the graph's nodes.
         has_explicit_name: Whether the user chose the name; otherwise another graph may have the same name.
@@ -50,20 +50,20 @@ class AdaptedGraph(OwnFlow):
 
     @property
     def fingerprint(self) -> dict[str, list[str]]:
-        """The names of the graph's nodes, edges, tools and models, by which it differs from other graphs."""
+        """The names of the graph's nodes, edges, tools and models, which distinguish the graph from other graphs."""
         from artifactflow_nb.plugins.graphs.fingerprint import graph_fingerprint
 
         return graph_fingerprint(self.graph)
 
     def flow(self, saver: "Callable[[], BaseCheckpointSaver[str]]") -> Flow:
-        """Return the graph as a flow; `saver` returns the checkpointer for a graph without its own."""
+        """Return the graph as a flow; `saver` returns the checkpointer for a graph that has none."""
         from artifactflow_nb.plugins.graphs.flow import AdaptedFlow
 
         return AdaptedFlow(self, saver)
 
     @property
     def checkpointer(self) -> "BaseCheckpointSaver[Any] | None":
-        """The graph's own checkpointer; None if the workbench must store its checkpoints."""
+        """The graph's own checkpointer; None if the workbench must store the checkpoints."""
         from langgraph.checkpoint.base import BaseCheckpointSaver
 
         own = self.graph.checkpointer
@@ -91,42 +91,42 @@ def adapt(
 ) -> AdaptedGraph:
     """Adapt a compiled LangGraph graph as a flow: `wb.ask("...", flow=af.adapt(graph))`.
 
-    Its model calls and tool calls become events and rows like those of the package's agents. Their agent is the name of
-    LangChain's agent, otherwise that of the node. To-dos become a plan, and files in a deep agent's state become
-    artifacts. An `interrupt(value)` asks the person and returns their decision; if the node fails with it, the person
-    is asked again. `cancel` and budgets work: beyond its budget the graph starts no model call and no node, and those
-    that are running are stopped; they start again if the run may continue.
+    The graph's model calls and tool calls become events and rows like the calls of the package's agents. The agent of a
+    call is LangChain's agent, or else the node. To-dos become a plan, and files in a deep agent's state become
+    artifacts. An `interrupt(value)` asks the person and returns the decision; if the node fails with the decision, the
+    person is asked again. `cancel` and budgets work: beyond its budget the graph starts no model call and no node, and
+    running calls and nodes are stopped; they start again if the run may continue.
 
-    A graph that is compiled without a checkpointer gets the workbench's, so that its interrupts survive the process.
+    A graph without a checkpointer gets the workbench's checkpointer, so that interrupts survive the process.
     State that cannot be serialized (a table, an open file, an object of a class that its annotations do not name) stays
-    in memory, and only this process can continue the run. Runs are recorded and sealed like others; a replay plays them
-    back as a whole, without the graph. Middleware is not called for the graph's calls; use LangChain callbacks in the
-    graph itself.
+    in memory, and only this process can continue the run. Runs are recorded and sealed like other runs; a replay
+    plays a run back as a whole, without the graph. Middleware is not called for the graph's calls; use LangChain
+    callbacks in the graph itself.
 
-    A graph that is also awaited in cells needs models without lasting connections, because LangChain shares these in a
-    process and they belong to one event loop: `ChatOpenAI(..., default_headers={"Connection": "close"})`.
+    A graph that is also awaited in cells needs models without lasting connections, because LangChain shares these
+    in a process, and each belongs to one event loop: `ChatOpenAI(..., default_headers={"Connection": "close"})`.
 
-    A node that is not a coroutine runs in a thread, which cannot be stopped: if its run is cancelled, it continues to
-    the end of its function, and nothing that it does after the cancellation is stored.
+    A node that is not a coroutine runs in a thread, which cannot be stopped: after a cancellation the node continues to
+    the end of its function, but nothing is stored any more.
 
     Models with `stream_usage=None`, such as a `ChatOpenAI` with a custom address, are set to request the usage of
     streamed replies.
 
     Args:
         graph: Result of `StateGraph.compile()`, `create_react_agent` or `@entrypoint`.
-        name: The flow's name; None for the graph's own. A graph without a name is called `graph`; if another graph with
-            other nodes, edges, tools or models has that name already, `graph_2` and so on.
+        name: The flow's name, by default the graph's name. A graph without a name is called `graph`; if another graph
+            with other nodes, edges, tools or models has that name already, `graph_2` and so on.
         input: Returns the graph's input for the question and the conversation before it: a list of `("user", text)` and
             `("assistant", text)`, oldest first, of the branch that is continued. None for
-            `{"messages": [*history, ("user", question)]}`, with the fields of the branch's last state of this graph
-            that its input may have, such as files or the active agent of a swarm. A graph without messages gets the
+            `{"messages": [*history, ("user", question)]}`, with the input fields from the graph's last state on the
+            branch, such as files or the active agent of a swarm. A graph without messages gets the
             question in a field with a name such as `question` or `topic`.
-        answer: Returns the answer as text from the graph's last state. None for its last AI message; without messages
+        answer: Returns the answer as text from the graph's last state. None for the last AI message; without messages
             for a field with a name such as `answer` or `report`, the only new text, or else the whole state.
         resume: Returns the value of an interrupt from the person's `Decision`; None for True if approved, False if
-            denied, the parameters if they were edited, and the text of an instruction. Without it, reviews of
-            LangChain's `HumanInTheLoopMiddleware` and of deepagents' `interrupt_on` get the decisions that they
-            expect, one for each call, and `interrupt({"query": ...})` gets `{"data": ...}`.
+            denied, edited parameters, or the text of an instruction. Without `resume`, reviews of LangChain's
+            `HumanInTheLoopMiddleware` and of deepagents' `interrupt_on` get decisions in the form of LangChain, one
+            for each call, and `interrupt({"query": ...})` gets `{"data": ...}`.
         context: The runtime context of the graph's nodes.
 
     Errors: `UsageError` if the graph is not compiled, the name is empty, `input` does not take two arguments, or the
@@ -156,8 +156,8 @@ def adapt(
     if saver is not None and any(getattr(type(saver), name) is getattr(base, name) for name in _ASYNC_METHODS):
         raise UsageError(
             f"The graph's checkpointer, {type(saver).__name__}, has no asynchronous methods, and graphs run "
-            "asynchronously here. Compile the graph with an asynchronous one, such as AsyncSqliteSaver or "
-            "InMemorySaver, or without one: the workbench then stores its checkpoints."
+            "asynchronously here. Compile the graph with AsyncSqliteSaver, InMemorySaver or another "
+            "asynchronous checkpointer, or with none: the workbench then stores the checkpoints."
         )
     return adapted
 

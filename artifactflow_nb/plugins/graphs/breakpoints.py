@@ -38,7 +38,7 @@ class Breakpoint:
 
     @property
     def notice(self) -> str:
-        """What the person decided, for the answer."""
+        """The person's decision as a text for the answer."""
         reason = self.decision.instruction if self.decision is not None else ""
         return f"The graph was stopped before {self.nodes}, as you decided. {reason}".strip()
 
@@ -46,14 +46,14 @@ class Breakpoint:
 async def decide_at_breakpoint(
     ctx: RunContext, graph: Any, config: "RunnableConfig", state: StateSnapshot, *, has_stopped: bool
 ) -> Breakpoint | None:
-    """Return the stop of a graph with the decision of the person, who is asked once; None if the graph has not stopped.
+    """Return the stop of a graph with the decision of the person, who is asked once, or None for a graph that goes on.
 
     Args:
         ctx: The run.
         graph: The graph.
         config: The configuration of the graph's thread.
         state: The state of the graph.
-        has_stopped: Whether the graph has just stopped by itself. A graph that another process drove has stopped if a
+        has_stopped: Whether the graph has just stopped in this process. In another process, a graph has stopped if the
             person was asked, or if the graph has a breakpoint here.
     """
     if not state.next or state.interrupts:
@@ -61,7 +61,7 @@ async def decide_at_breakpoint(
     whole = await graph.aget_state(config, subgraphs=True)
     subject = ":".join(("breakpoint", ctx.run.run_id, *_checkpoint_ids(whole)))
     nodes = ", ".join(state.next)
-    if subject not in (known := await ctx.services.approvals.decisions([subject])):
+    if subject not in (states := await ctx.services.approvals.decisions([subject])):
         before = graph.interrupt_before_nodes or ()
         is_named = before == "*" or any(node in before for node in state.next)
         if not (has_stopped or is_named or graph.interrupt_after_nodes):
@@ -79,12 +79,12 @@ async def decide_at_breakpoint(
             allowed=("approved", "denied"),
         )
         await request_approval(ctx, MAIN_JOB, request, ToolPermission.CONFIRM)
-        known = await ctx.services.approvals.decisions([subject])
-    return Breakpoint(nodes, known[subject].request_id, known[subject].decision)
+        states = await ctx.services.approvals.decisions([subject])
+    return Breakpoint(nodes, states[subject].request_id, states[subject].decision)
 
 
 def _checkpoint_ids(state: StateSnapshot) -> Iterator[str]:
-    """Yield the ids of the checkpoints of a graph and of the subgraphs that have begun."""
+    """Yield the ids of the checkpoints of a graph and of the subgraphs that have started."""
     yield str(state.config["configurable"].get("checkpoint_id"))
     for task in state.tasks:
         if isinstance(task.state, StateSnapshot):

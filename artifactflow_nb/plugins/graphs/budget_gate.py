@@ -1,7 +1,7 @@
-"""Gate before the model calls of an adapted graph: it refuses every call that the run's budget does not allow.
+"""Gate before the model calls of an adapted graph, which refuses every call that the run's budget does not allow.
 
 LangChain calls a callback in the thread that calls the model, where the callback cannot wait for the store. The gate
-therefore counts the usage of calls when they end, before they are stored.
+therefore counts the usage of a call when the call ends, before the call is stored.
 """
 
 import inspect
@@ -37,18 +37,18 @@ class BudgetGate(BaseCallbackHandler):
     """Counts the usage of a graph's model calls while it runs, and refuses calls beyond the budget.
 
     After the first refusal the gate is closed: no further model call, tool or node starts, even if the graph handles
-    the error. `before` is the usage of the run so far; `monotonic` is its clock, in seconds.
+    the error. `before` is the usage of the run so far; `monotonic` is a clock, in seconds.
 
     Attributes:
         is_closed: Whether no further call or node may start.
         refused_calls: Start events of the refused model calls by run id.
-        unreported_refusals: Ids of those refused calls for which `RefusalHandler` has to raise.
+        unreported_refusals: Ids of the refused calls for which `RefusalHandler` has to raise.
         unpriced_call: The model without a price, with its start event, if the cost is limited.
         calls: Start events of the started model calls by run id.
-        replies: Outputs of those of them that have ended.
-        tools: LangChain's tool call ids of the running tools by run id; events do not contain these.
-        errors: Errors of model calls and nodes by run id; events do not contain these either.
-        times: Times of model calls and tools by run id; callbacks note them, because events are handled later.
+        replies: Outputs of the calls that have ended.
+        tools: LangChain's tool call ids of the running tools by run id; events do not contain the ids.
+        errors: Errors of model calls and nodes by run id; events do not contain the errors.
+        times: Times of model calls and tools by run id; callbacks note the times, because events are handled later.
     """
 
     run_inline = True
@@ -114,7 +114,7 @@ class BudgetGate(BaseCallbackHandler):
     def on_chat_model_start(self, serialized: Any, messages: Sequence[Any], *, run_id: Any, **fields: Any) -> None:
         """Admit or refuse a call of a chat model."""
         if not self._admit({"messages": messages}, serialized, str(run_id), fields):
-            # LangChain notifies from a coroutine about an asynchronous call; the arguments do not contain this.
+            # The arguments do not tell that a call is asynchronous; but a coroutine of LangChain reports such a call.
             caller = getattr(inspect.currentframe(), "f_back", None)
             if caller is None or not caller.f_code.co_flags & inspect.CO_COROUTINE:
                 raise GraphHalted
@@ -127,7 +127,7 @@ class BudgetGate(BaseCallbackHandler):
             raise GraphHalted
 
     def _admit(self, inputs: Any, serialized: Mapping[str, Any] | None, key: str, fields: Mapping[str, Any]) -> bool:
-        """Start or refuse a model call; True if it starts."""
+        """Start or refuse a model call; return True if the call starts."""
         described = serialized or {}
         name = fields.get("name") or described.get("name") or next(reversed(described.get("id") or ["model"]))
         parents, parent = [], fields.get("parent_run_id")
@@ -242,7 +242,7 @@ class BudgetGate(BaseCallbackHandler):
         self._running[key] = now
 
     def _stop_timer(self, key: str) -> float:
-        """Return the seconds since the start of a model call or tool; 0 if it is not running."""
+        """Return the seconds since the start of a model call or tool, or 0 if no timer is running."""
         if (times := self.times.get(key)) is not None:
             times.ended = self._monotonic()
         now = time.monotonic()
@@ -256,8 +256,8 @@ class BudgetGate(BaseCallbackHandler):
 class RefusalHandler(AsyncCallbackHandler):
     """Raises the refusal instead of the gate if a coroutine calls a chat model.
 
-    In that case LangChain creates the coroutines of all callbacks before it awaits the first. The gate runs inline; if
-    it raised, the coroutines of the others would never be awaited.
+    In that case LangChain creates the coroutines of all callbacks before it awaits the first. The gate runs inline; an
+    exception of the gate would leave the coroutines of other callbacks without an await.
     """
 
     raise_error = True

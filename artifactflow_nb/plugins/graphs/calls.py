@@ -1,4 +1,4 @@
-"""Calls of an adapted graph, as rows and events like those of the package's agents: model calls and tool calls."""
+"""Model calls and tool calls of an adapted graph, as rows and events like the calls of the package's agents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from artifactflow_nb.plugins.graphs.messages import (
 from artifactflow_nb.store.calls import PENDING, STARTED, OpenCall, StoredCall, ToolCallSettings, ToolRun
 
 GRAPH_TOOL_SETTINGS = ToolCallSettings("native", "auto")
-"""How a graph offers tools to its models, as far as can be known from outside."""
+"""The form in which a graph offers tools to models, as far as the form is visible from outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class GraphCalls:
         return tuple(self._open)
 
     async def begin(self, key: str, caller: Caller, event: Mapping[str, Any], times: CallTimes | None) -> None:
-        """Publish the start of a call; `times` has the time at which it started, None for now."""
+        """Publish the start of a call; `times` has the time of the start, or None for now."""
         busy = {record.call_start.job_id for record in self._open.values()}
         job_id, n = caller.job_id, 1
         while job_id in busy:
@@ -85,7 +85,7 @@ class GraphCalls:
         record.emit(StreamEventType.AGENT_START, instruction=instruction, model=start.model)
 
     def publish_chunk(self, key: str, chunk: Any) -> None:
-        """Publish a chunk of a reply, unless its call has failed."""
+        """Publish a chunk of a reply, unless the call has failed."""
         if key not in self._open:
             return
         pieces = self._pieces.setdefault(key, MaskedPieces(self._ctx.secrets))
@@ -95,7 +95,7 @@ class GraphCalls:
                 self._open[key].publish_delta(delta.kind, text, self._ctx.secrets.text(delta.tool))
 
     def _publish_rest(self, key: str, *, is_cut_off: bool) -> None:
-        """Publish the text that was withheld because it could be the beginning of a secret."""
+        """Publish the text that was withheld as a possible beginning of a secret."""
         if (pieces := self._pieces.pop(key, None)) is not None:
             for kind, text in pieces.finish(is_cut_off=is_cut_off):
                 self._open[key].publish_delta(kind, text)
@@ -115,7 +115,7 @@ class GraphCalls:
         return [OpenCall(StoredCall(key, call, PENDING), start.job_id, start.agent) for key, call in calls]
 
     async def fail(self, key: str, error_type: str, message: str, *, graph_continues: bool = False) -> None:
-        """Store a call without a reply; if the graph continues, it is published as a retry, which voids its text."""
+        """Store a call without a reply; if the graph continues, publish the call as a retry, which voids the text."""
         self._publish_rest(key, is_cut_off=True)
         record = self._open.pop(key)
         reason = storable_text(self._ctx.services.redact(message))
@@ -145,7 +145,7 @@ class _RunningTool:
 
 @dataclass(frozen=True, slots=True)
 class _FailedTool:
-    """A tool that raised an error. The failure is not final, because its node may be retried."""
+    """A tool that raised an error. The failure is not final, because the node may be retried."""
 
     running_tool: _RunningTool
     result: ToolResult
@@ -165,7 +165,7 @@ class GraphTools:
         self._approvals: dict[str, str] = {}
 
     async def register_calls(self, job_id: str, calls: Sequence[OpenCall], ids: Sequence[str | None]) -> None:
-        """Add the calls of a job's new reply; unfinished calls of its earlier replies will never run."""
+        """Add the calls of a job's new reply; unfinished calls of earlier replies will never run."""
         await self._store_failed([tool for tool in self._failed if tool.running_tool.open_call.job_id == job_id])
         self._pending = [call for call in self._pending if call.job_id != job_id] + list(calls)
         self._langchain_ids.update(zip((call.call.tool_call_id for call in calls), ids, strict=True))
@@ -183,11 +183,11 @@ class GraphTools:
     async def store_results(self, conversation: Iterable[Any], job_id: str | None = None) -> None:
         """Store the results that the graph wrote for calls without running a tool.
 
-        With `job_id`, only the results of this job.
+        With `job_id`, only results of this job are stored.
         """
         pending = [call for call in self._pending if job_id is None or _belongs_to(call.job_id, job_id)]
-        found, secrets = tool_results_in(conversation) if pending else {}, self._ctx.secrets
-        answers = {key: (secrets.call(call), secrets.result(result)) for key, (call, result) in found.items()}
+        results, secrets = tool_results_in(conversation) if pending else {}, self._ctx.secrets
+        answers = {key: (secrets.call(call), secrets.result(result)) for key, (call, result) in results.items()}
         for opened in pending:
             call_id = opened.call.tool_call_id
             same = (key for key, (call, _) in answers.items() if call == opened.call.call)
@@ -198,12 +198,12 @@ class GraphTools:
                 await self._store_result(call_id, answers.pop(key)[1])
 
     def running_job(self, key: str) -> tuple[str, str] | None:
-        """Return the id of the job within a running tool, and the tool's name; None for an unknown id."""
+        """Return the id of the job within a running tool, and the tool's name, or None for an unknown id."""
         tool = self._running.get(key)
         return None if tool is None else (tool.call_id, tool.open_call.call.call.name)
 
     def requested_call(self, key: str) -> OpenCall | None:
-        """Return the running call that a model requested; None for an unknown id, and for a call by a node."""
+        """Return the running call that a model requested, or None for an unknown id and for a call by a node."""
         tool = self._running.get(key)
         return tool.open_call if tool is not None and tool.is_requested else None
 
@@ -215,7 +215,7 @@ class GraphTools:
         langchain_id: str | None,
         times: CallTimes | None = None,
     ) -> None:
-        """Start a tool and publish its start, unless the same call started before a pause or a retry.
+        """Start a tool and publish the start, unless the same call started before a pause or a retry.
 
         `key` is the run id of LangChain; `langchain_id` is None if a node calls the tool by itself.
         """
@@ -226,8 +226,8 @@ class GraphTools:
                 self._running[key] = replace(failed.running_tool, times=times)
                 return
         name, args = event["name"], self._ctx.secrets.value(to_plain_json(event["data"].get("input") or {}))
-        # The pending call with this id, else one with the same arguments, else any of this tool: a graph may add
-        # arguments that no model wrote, such as its state.
+        # The call is the pending call with this id, or with the same arguments, or any call of this tool: a graph may
+        # add arguments that no model wrote, such as the state of the graph.
         of_tool = [c for c in self._pending if c.call.call.name == name and _belongs_to(c.job_id, caller.job_id)]
         with_id = [
             call
@@ -258,12 +258,12 @@ class GraphTools:
         self._ctx.event_writer.emit(kind, payload, agent=opened.agent, tool=opened.call.call.name)
 
     def pause(self, key: str) -> None:
-        """Record that the run pauses within a tool, which starts again when the run continues."""
+        """Record that the run pauses within a tool, which will start again."""
         opened = self._running.pop(key).open_call
         self._pending.append(replace(opened, call=replace(opened.call, status=STARTED)))
 
     def pause_all(self) -> None:
-        """Record that the run pauses within all running tools; failed ones run again with their nodes."""
+        """Record that the run pauses within all running tools; failed tools run again with their nodes."""
         for failed in self._failed:
             self._running[failed.running_tool.call_id] = failed.running_tool
         self._failed.clear()
@@ -271,7 +271,7 @@ class GraphTools:
             self.pause(key)
 
     async def fail(self, key: str, error: BaseException, event: Mapping[str, Any]) -> None:
-        """Record the error of a tool; it is stored once it is clear that the node is not retried."""
+        """Record the error of a tool, which is stored as soon as the node can no longer be retried."""
         problem = storable_text(self._ctx.services.redact(describe_error(error)))
         result = ToolResult(success=False, error=problem, metadata={"error_type": type(error).__name__})
         tool = self._running[key]
@@ -282,7 +282,7 @@ class GraphTools:
             self._failed.append(_FailedTool(tool, result, checkpoint_namespace(event["metadata"]), event["parent_ids"]))
 
     async def store_failures(self, *, parent_id: str | None = None, namespace: str | None = None) -> None:
-        """Store failures that are final: within a part that has ended, in a node that continues, or all of them."""
+        """Store failures that are final: within a part that has ended, in a node that continues, or all failures."""
         is_all = parent_id is None and namespace is None
         await self._store_failed(
             [
@@ -316,12 +316,12 @@ class GraphTools:
         )
         if tool.is_requested:
             times = tool.span.at, completed_at, duration_ms
-            # A tool that paused for a decision of its own was approved in an earlier part of the run.
+            # A tool that paused for its own decision was approved in an earlier part of the run.
             approval = self._approvals.get(tool.call_id) or tool.open_call.call.approval or "not_needed"
             events = self._ctx.event_writer.drain()
             await self._ctx.services.calls.finish([ToolRun(tool.call_id, result, approval, *times, events)])
 
 
 def _belongs_to(job_id: str, base: str) -> bool:
-    """Return whether a job is `base` or runs parallel to it."""
+    """Return whether a job is `base` or runs parallel to `base`."""
     return job_id.partition(PARALLEL_SEPARATOR)[0] == base

@@ -1,4 +1,4 @@
-"""Fingerprint of a compiled graph: names of its parts by which another process can recognise it.
+"""Fingerprint of a compiled graph: names of parts by which another process can recognise the graph.
 
 Nodes, edges and tools are in the graph itself. Models are found in the objects of its nodes: in the steps of chains,
 and in the closures and global variables of functions.
@@ -23,15 +23,15 @@ _MAX_PARTS = 100
 
 
 def graph_fingerprint(graph: "AnyGraph") -> dict[str, list[str]]:
-    """Return the sorted names of a graph's nodes and edges, and of all tools and models in it and its subgraphs."""
+    """Return the sorted names of a graph's nodes and edges, and of all tools and models, also in subgraphs."""
     tools, models = set[str](), set[str]()
     for part in graph_parts(graph):
         if isinstance(part, BaseLanguageModel):
             names = (getattr(part, name, None) for name in ("model_name", "model"))
             models.add(next((name for name in names if isinstance(name, str) and name), type(part).__name__))
             continue
-        # Only LangGraph's tool node: tools that other nodes hold may never be called. The class is asked, because a
-        # configurable model of `init_chat_model` makes its model for each unknown attribute, and may have no name yet.
+        # Only LangGraph's tool node counts: tools in other nodes may never be called. The class is asked, because a
+        # configurable model of `init_chat_model` makes a model for each unknown attribute, and may have no name yet.
         by_name = part.tools_by_name if hasattr(type(part), "tools_by_name") else None
         tools.update(map(str, by_name) if isinstance(by_name, Mapping) else ())
     return {
@@ -45,8 +45,8 @@ def graph_fingerprint(graph: "AnyGraph") -> dict[str, list[str]]:
 def ask_for_usage(graph: "AnyGraph") -> None:
     """Let the models of a graph request the usage of streamed replies, unless the user has chosen otherwise.
 
-    By default, LangChain's OpenAI models request none from an endpoint with a custom address (`stream_usage=None`), so
-    it would have to be estimated.
+    By default, LangChain's OpenAI models request no usage from an endpoint with a custom address
+    (`stream_usage=None`), so the usage would have to be estimated.
     """
     for part in graph_parts(graph):
         _set_stream_usage(part)
@@ -55,7 +55,7 @@ def ask_for_usage(graph: "AnyGraph") -> None:
 def ask_for_usage_of_call(frame: FrameType | None) -> None:
     """Let the model that calls this frame request the usage; a node may have made the model for the call.
 
-    Callbacks get neither the model nor the fields of its request, so the model is found among their callers.
+    Callbacks get neither the model nor the fields of its request, so the model is found among the callback's callers.
     """
     while frame is not None and not _set_stream_usage(frame.f_locals.get("self")):
         frame = frame.f_back
@@ -101,7 +101,7 @@ def graph_parts(graph: "AnyGraph") -> Iterator[Any]:
 
 
 def _attributes(owner: Any) -> Iterator[Any]:
-    """Yield the attributes of an object, and the items of those that are small containers."""
+    """Yield the attributes of an object, and the items of small containers among the attributes."""
     for value in getattr(owner, "__dict__", {}).values():
         if not isinstance(value, dict | list | tuple):
             yield value

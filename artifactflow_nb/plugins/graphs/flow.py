@@ -1,4 +1,4 @@
-"""An adapted graph as a flow: it runs until it has an answer, or interrupts to ask a person.
+"""An adapted graph as a flow: the graph runs until there is an answer, or interrupts to ask a person.
 
 ::
 
@@ -74,7 +74,7 @@ class _Question:
 
 
 class AdaptedFlow:
-    """Runs an adapted graph. `saver` returns the checkpointer of the workbench, for a graph without its own."""
+    """Runs an adapted graph. `saver` returns the checkpointer of the workbench, for a graph that has none."""
 
     def __init__(self, adapted: AdaptedGraph, saver: "Callable[[], BaseCheckpointSaver[str]]") -> None:
         self.adapted = adapted
@@ -141,7 +141,7 @@ class AdaptedFlow:
             return FlowOutcome(response=ctx.secrets.text(self._answer(ctx, output)))
 
     async def _first_input(self, ctx: RunContext) -> Any:
-        """Return the graph's input; `RunFailed` if the run has started before, because it would repeat its work."""
+        """Return the graph's input; `RunFailed` for a run that has started before, and would repeat its work."""
         run, saver = ctx.run, self.adapted.checkpointer
         if ctx.event_writer.last_seq > 1:  # the first event is the question
             if saver is None:
@@ -151,8 +151,8 @@ class AdaptedFlow:
                 )
             raise RunFailed(
                 f"The run had started, and the graph's own checkpointer, {type(saver).__name__}, has no checkpoint of "
-                "it; one in memory is lost with its process. Compile the graph with a persistent checkpointer, or "
-                "without one, so that the workbench stores its checkpoints; then ask again."
+                "the run; a checkpoint in memory is lost with the process. Compile the graph with a persistent "
+                "checkpointer, or without one, so that the workbench stores the checkpoints; then ask again."
             )
         messages = await ctx.services.conversations.format_conversation_history(
             run.conversation_id, run.parent_message_id
@@ -174,10 +174,10 @@ class AdaptedFlow:
         tracer: GraphTracer,
         decisions: Mapping[str, Sequence[Decision]],
     ) -> bool:
-        """Run the graph until it stops; True if it was stopped by its budget and may continue.
+        """Run the graph until the graph stops; return True if the budget stopped the graph and the run may continue.
 
-        `graph_input` may be the answers to its interrupts. `decisions` maps interrupts for which a person can be asked
-        again to their decisions.
+        `graph_input` may be the answers to interrupts. `decisions` has the decisions by interrupt, for interrupts about
+        which a person can be asked again.
 
         Errors: `_AnswerFailed` if a node fails on an answer of a person; `RunFailed` for the error of another node.
         """
@@ -202,10 +202,10 @@ class AdaptedFlow:
                 await tracer.stop(error if is_failure else None)
                 node = tracer.failed_node(error)
                 if is_failure and (node is not None or not isinstance(error, Exception)):
-                    place = f" in {node}" if node else ""
+                    location = f" in {node}" if node else ""
                     advice = input_advice(graph) if self.adapted.input is messages_input else ""
                     advice = _OTHER_LOOP_ADVICE if _is_of_other_loop(error) else advice
-                    raise RunFailed(f"The graph failed{place}: {describe_error(error)}{advice}") from error
+                    raise RunFailed(f"The graph failed{location}: {describe_error(error)}{advice}") from error
                 raise
         if tracer.is_halted:
             await tracer.settle_halt()
@@ -214,7 +214,7 @@ class AdaptedFlow:
     async def _request_decisions(
         self, ctx: RunContext, state: StateSnapshot, tracer: GraphTracer, problems: Mapping[str, str]
     ) -> list[_Question]:
-        """Request decisions on all parts of the interrupts, unless they are requested already; return the interrupts.
+        """Request decisions on all parts of the interrupts, unless the requests exist already; return the interrupts.
 
         Args:
             ctx: The run.
@@ -236,22 +236,22 @@ class AdaptedFlow:
                 attempt += 1
             problem = ctx.services.redact(problems.get(interrupt.id, ""))
             question = _Question(interrupt, parts, _subjects(ctx, interrupt, parts, attempt + bool(problem)))
-            known = await approvals.decisions(question.subjects)
+            states = await approvals.decisions(question.subjects)
             node = tracer.interrupted_agents.get(interrupt.id) or nodes.get(interrupt.id, self.adapted.name)
             tool = tracer.interrupted_tools.get(interrupt.id, node)
             if first := await approvals.decisions(_subjects(ctx, interrupt, parts, 1)):
-                # No node runs when the interrupt is asked again, so its agent and tool are those of the first request.
+                # No node runs when the person is asked again, so the first request determines the agent and the tool.
                 request = await approvals.get(next(iter(first.values())).request_id)
                 node, tool = request.agent, request.tool
             for part, subject in zip(parts, question.subjects, strict=True):
-                if subject not in known:
+                if subject not in states:
                     request = interrupt_request(ctx, part, subject, node, tool, problem)
                     await request_approval(ctx, MAIN_JOB, request, ToolPermission.CONFIRM, must_ask=bool(problem))
             questions.append(question)
         return questions
 
     def _answer(self, ctx: RunContext, output: Any) -> str:
-        """Return the answer in the graph's output; if it has none, a guess, because the work is done."""
+        """Return the answer in the graph's output, or a guess, because the work is done."""
         text, reason = last_answer(output)
         note = ANSWER_NOTES.get(reason, "")
         if self.adapted.answer is not None:
@@ -268,7 +268,7 @@ class AdaptedFlow:
 
 
 def _is_of_other_loop(error: BaseException | None) -> bool:
-    """True if an error, or a cause of it, comes from an object that belongs to another event loop."""
+    """Return whether an error, or a cause of the error, comes from an object of another event loop."""
     while error is not None:
         if isinstance(error, RuntimeError) and any(text in str(error) for text in _OTHER_LOOP_MESSAGES):
             return True
@@ -289,20 +289,20 @@ def _failed_answers(
 ) -> dict[str, str]:
     """Return the errors of the nodes that failed on the answer of a person, by interrupt.
 
-    `state` is the state after the failure; its unfinished tasks still have their interrupts.
+    `state` is the state after the failure, in which unfinished tasks still have their interrupts.
     """
     failed = {
-        interrupt.id: describe_error(task.error if isinstance(task.error, Exception) else error)  # it may be a text
+        interrupt.id: describe_error(task.error if isinstance(task.error, Exception) else error)  # or a text
         for task in state.tasks
         for interrupt in task.interrupts
         if interrupt.id in decisions and (task.error is not None or is_invalid_resume(error))
     }
-    # A policy would give the same answer again.
+    # A policy would make the same decision again.
     is_by_person = all(decision.decided_by == "user" for key in failed for decision in decisions[key])
     return failed if is_by_person else {}
 
 
 def _subjects(ctx: RunContext, interrupt: Interrupt, parts: Sequence[InterruptPart], attempt: int) -> tuple[str, ...]:
-    """Return the subjects of the requests for the parts of an interrupt; `attempt` counts answers from 1."""
+    """Return the subjects of the requests for the parts of an interrupt; `attempt` counts answers, from 1."""
     base = f"interrupt:{ctx.run.run_id}:{interrupt.id}" + (f":attempt-{attempt}" if attempt > 1 else "")
     return tuple(base + (f":{n}" if n else "") for n in range(len(parts)))

@@ -1,6 +1,6 @@
 """Interrupts of adapted graphs as approval requests, and decisions as the values that the interrupts return.
 
-A graph interrupts with any value, and only the graph knows which answer it expects. These forms are recognised:
+A graph interrupts with any value, and only the graph knows the form of the answer. These forms are recognised:
 
 - `{"action_requests": [...], "review_configs": [...]}` of LangChain's `HumanInTheLoopMiddleware`, which deepagents uses
   for `interrupt_on`: a request for each action, and one answer `{"decisions": [...]}` for all of them.
@@ -13,7 +13,7 @@ A graph interrupts with any value, and only the graph knows which answer it expe
 
 `interrupt("Publish it?")` is the simplest request. Another mapping can contain more: `title` or `question`, `message`,
 `preview`, `kind` (`tool`, `plan` or `edit`), `tool`, and in `params` values that the person can edit; other keys are
-shown as parameters. Its answer is True if approved, False if denied, the edited parameters, or the text of an
+shown as parameters. The answer is True if approved, False if denied, the edited parameters, or the text of an
 instruction.
 """
 
@@ -68,8 +68,8 @@ class InterruptPart:
     """A part of an interrupt with a request and a decision of its own.
 
     Attributes:
-        fields: The fields of its request; see the module docstring.
-        types: The types of decision that a review allows; empty for an interrupt that is not a review.
+        fields: The fields of the request; see the module docstring.
+        types: The types of decision that a review allows; empty for another interrupt.
     """
 
     fields: Mapping[str, Any]
@@ -77,7 +77,7 @@ class InterruptPart:
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The possible choices of a decision; empty for all of them."""
+        """The possible choices of a decision; empty if all choices are possible."""
         possible = {choice for kind in self.types for choice in _CHOICES_BY_TYPE.get(kind, ())}
         return tuple(choice for choice in CHOICES if choice in possible)
 
@@ -111,7 +111,7 @@ def _action_part(action: Mapping[str, Any], types: tuple[str, ...]) -> Interrupt
     """Return the part for a tool call in a review."""
     name, args = str(action["name"]), to_plain_json(action["args"])
     first = " ".join(_text(next(iter(args.values()), "")).split())
-    # LangChain's default description repeats the call, which the request shows as its tool and parameters.
+    # LangChain's default description repeats the call, which the request already shows as tool and parameters.
     message = str(action.get("description") or "").partition(f"\n\nTool: {name}\nArgs: ")[0]
     title = f"Run {name}: {first}" if first else f"Run {name}"
     fields = {"title": clip(title, TITLE_COLUMNS), "tool": name, "params": args, "message": message}
@@ -119,7 +119,7 @@ def _action_part(action: Mapping[str, Any], types: tuple[str, ...]) -> Interrupt
 
 
 def _review_actions(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the action requests of a review; empty for any other value."""
+    """Return the action requests of a review, or an empty list for another value."""
     actions = value.get("action_requests")
     is_review = isinstance(actions, list) and "review_configs" in value and all(map(_is_action, actions))
     return cast("list[Mapping[str, Any]]", actions) if is_review else []
@@ -130,7 +130,7 @@ def _is_action(value: Any) -> bool:
 
 
 def _inbox_requests(value: Any) -> list[Mapping[str, Any]]:
-    """Return the requests of an interrupt in the form of Agent Inbox; empty for any other value."""
+    """Return the requests of an interrupt in the form of Agent Inbox, or an empty list."""
     requests = value if isinstance(value, list) else [value]
     is_inbox = all(isinstance(each, Mapping) and isinstance(each.get("action_request"), Mapping) for each in requests)
     return requests if is_inbox else []
@@ -169,7 +169,7 @@ def _is_query(value: Mapping[str, Any]) -> bool:
 
 
 def _types_in_schema(schema: Any) -> tuple[str, ...]:
-    """Return the types of decision that the JSON schema of an answer allows: a union of them, or a single one."""
+    """Return the types of decision that the JSON schema of an answer allows: a union of types, or a single type."""
     if not isinstance(schema, Mapping):
         return ()
     if mapping := schema.get("discriminator", {}).get("mapping"):
@@ -206,25 +206,25 @@ def resume_value(interrupt: Interrupt, decisions: Sequence[Decision]) -> Any:
 async def stored_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str) -> StoredAnswers:
     """Return the answers in the checkpoints of a LangGraph thread.
 
-    LangGraph stores an answer before the node runs, and would use it again after the node has failed with it. So the
-    answers are read before a new one is sent, and `restore_answers` puts them back if the node fails.
+    LangGraph stores an answer before the node runs, and would use the answer again after a failure of the node. So the
+    answers are read before a new answer is sent, and `restore_answers` restores the answers if the node fails.
     """
     answers = {}
     async for saved in saver.alist({"configurable": {"thread_id": thread_id}}):
-        place = saved.config["configurable"]
+        checkpoint = saved.config["configurable"]
         for task_id, channel, value in saved.pending_writes or ():
             if channel == RESUME_CHANNEL:
-                answers[place["checkpoint_ns"], place["checkpoint_id"], task_id] = value
+                answers[checkpoint["checkpoint_ns"], checkpoint["checkpoint_id"], task_id] = value
     return answers
 
 
 async def restore_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str, before: StoredAnswers) -> None:
-    """Put the answers of a LangGraph thread back to a result of `stored_answers`."""
+    """Restore the answers of a LangGraph thread from a result of `stored_answers`."""
     for key, value in (await stored_answers(saver, thread_id)).items():
         if value != before.get(key):
             namespace, checkpoint_id, task_id = key
-            place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
-            await saver.aput_writes({"configurable": place}, [(RESUME_CHANNEL, before.get(key, []))], task_id)
+            task = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
+            await saver.aput_writes({"configurable": task}, [(RESUME_CHANNEL, before.get(key, []))], task_id)
 
 
 def _review_decision(action: Mapping[str, Any], part: InterruptPart, decision: Decision) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def model_request(data: Mapping[str, Any]) -> ModelRequest:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a message's content: a string, or a list whose text blocks are joined."""
+    """Return the text of a message's content: a string, or the joined text blocks of a list."""
     if isinstance(content, str):
         return content
     return "".join(
@@ -48,7 +48,7 @@ def _text(content: Any) -> str:
 
 
 def _reasoning(message: Any) -> str:
-    """Return the reasoning of a message, from either place where integrations put it."""
+    """Return the reasoning of a message, which integrations put into one of two fields."""
     if reasoning := message.additional_kwargs.get("reasoning_content"):
         return str(reasoning)
     blocks = [] if isinstance(message.content, str) else message.content
@@ -77,7 +77,7 @@ def call_ids(message: Any) -> tuple[str | None, ...]:
 
 
 def tool_results_in(messages: Iterable[Any]) -> dict[str, tuple[ToolCall, ToolResult]]:
-    """Return the tool calls of a conversation that have a result in it, by LangChain's ids."""
+    """Return the tool calls of a conversation that have a result in the conversation, by LangChain's ids."""
     calls: dict[str | None, ToolCall] = {}
     results: dict[str, tuple[ToolCall, ToolResult]] = {}
     for message in messages:
@@ -89,7 +89,7 @@ def tool_results_in(messages: Iterable[Any]) -> dict[str, tuple[ToolCall, ToolRe
 
 
 def messages_in_state(state: Any) -> Sequence[Any]:
-    """Return the messages in a graph's state or output; empty if it has none.
+    """Return the messages in a graph's state or output, or an empty sequence.
 
     The output of an `@entrypoint` may be a message, or a list of messages.
     """
@@ -120,7 +120,7 @@ def deltas_from_chunk(chunk: Any) -> Iterator[ModelDelta]:
 
 
 def checkpoint_namespace(metadata: Mapping[str, Any]) -> str:
-    """Return the node of an event with its outer nodes, each with its task: `team:1f..|writer:2e..`."""
+    """Return the node of an event and the outer nodes, each with a task: `team:1f..|writer:2e..`."""
     return str(metadata.get("langgraph_checkpoint_ns") or "")
 
 
@@ -130,7 +130,7 @@ def model_name_of(event: Mapping[str, Any]) -> str:
 
 
 def output_from_response(response: Any) -> Any:
-    """Convert the response in a callback to the output that the end event has."""
+    """Convert the response in a callback to the output of the end event."""
     first = next((generation for batch in response.generations for generation in batch), None)
     if first is not None and hasattr(first, "message"):
         return first.message
@@ -138,7 +138,7 @@ def output_from_response(response: Any) -> Any:
 
 
 def model_reply(output: Any, request: ModelRequest, model: str, ttft_ms: float | None) -> ModelReply:
-    """Convert the output of a model's end event; usage that is missing is estimated."""
+    """Convert the output of a model's end event; missing usage is estimated."""
     if isinstance(output, Mapping):  # from a text completion model
         text = output["generations"][0][0]["text"]
         return ModelReply(storable_text(text), estimate_usage(request, text), "stop", model, ttft_ms=ttft_ms)
@@ -176,8 +176,8 @@ def tool_result_from_output(output: Any) -> ToolResult:
         if all(is_text):
             text = _text(content)
         elif any(described):
-            parts = zip(described, content, strict=True)
-            text = "\n\n".join(to_json(block) if part is None else part for part, block in parts)
+            pairs = zip(described, content, strict=True)
+            text = "\n\n".join(to_json(block) if part is None else part for part, block in pairs)
         else:
             text = to_json(content)
     else:
@@ -189,9 +189,9 @@ def tool_result_from_output(output: Any) -> ToolResult:
 
 
 def _describe_media(block: Mapping[str, Any]) -> str | None:
-    """Return a placeholder for a block of bytes; None for any other block.
+    """Return a placeholder for a block of bytes, or None for another block.
 
-    The bytes are in the block itself, in its source, or in a field named like its type:
+    The bytes are in the block itself, in its `source`, or in the field with the name of its `type`:
     `{"image_url": {"url": "data:..."}}`.
     """
     if (kind := block.get("type")) not in _MEDIA:
@@ -206,7 +206,7 @@ def _describe_media(block: Mapping[str, Any]) -> str | None:
 
 
 def last_answer(state: Any) -> tuple[str | None, str]:
-    """Return the text, None if there is none, and the finish reason of the last AI message with text in a state."""
+    """Return the text (or None) and the finish reason of the last AI message with text in a state."""
     for message in reversed(messages_in_state(state)):
         if getattr(message, "type", "") == "ai" and (text := _text(message.content)).strip():
             return text, _finish_reason(message)

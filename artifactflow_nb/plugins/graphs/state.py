@@ -27,7 +27,7 @@ from artifactflow_nb.store.calls import OpenCall
 MESSAGES, FILES = "messages", "files"
 
 _INTERNAL_FILES = ("large_tool_results/", "conversation_history/")
-"""Folders to which deepagents moves long texts of its messages."""
+"""Folders to which deepagents moves long texts of messages."""
 
 _ANSWER_NAMES = ("answer", "final_answer", "response", "output", "final_report", "report", "result", "summary")
 """Names of fields that may contain the answer, the most likely first."""
@@ -37,7 +37,7 @@ _QUESTION_NAMES = ("question", "query", "user_input", "input", "task", "topic", 
 
 
 def _text_of_file(entry: Any) -> str | None:
-    """Return the text of a file in a state, which is a text or a mapping with `content`; None for a binary file."""
+    """Return the text of a file in a state, which is a text or a mapping with `content`; or None for a binary file."""
     if isinstance(entry, Mapping):
         if entry.get("encoding", "utf-8") != "utf-8":
             return None
@@ -48,13 +48,13 @@ def _text_of_file(entry: Any) -> str | None:
 
 
 def _artifact_id(path: str) -> str:
-    """Return the id of the artifact for a file; empty for an internal file of deepagents."""
+    """Return the id of the artifact for a file, or "" for an internal file of deepagents."""
     name = path.lstrip("/")
     return "" if name.startswith(_INTERNAL_FILES) else name
 
 
 def files_in(state: Any) -> dict[str, str]:
-    """Return the text files in a state or in an update of it, by path."""
+    """Return the text files in a state or in an update of a state, by path."""
     files = state.get(FILES) if isinstance(state, Mapping) else None
     if not isinstance(files, Mapping):
         return {}
@@ -63,7 +63,7 @@ def files_in(state: Any) -> dict[str, str]:
 
 
 async def write_files(ctx: RunContext, files: Mapping[str, str], agent: str) -> None:
-    """Store files that differ from their artifacts as new versions, and publish these."""
+    """Store files that differ from their artifacts as new versions, and publish the versions."""
     run, artifacts = ctx.run, ctx.services.artifacts
     by = Authorship(run.conversation_id, run.message_id, agent, run.run_id, at=ctx.clock.now())
 
@@ -81,13 +81,13 @@ async def write_files(ctx: RunContext, files: Mapping[str, str], agent: str) -> 
 
 
 def input_fields(graph: Any) -> set[str]:
-    """Return the names of the fields in a graph's input schema; empty for a graph without one."""
+    """Return the names of the fields in a graph's input schema; a graph without a schema has no names."""
     builder = getattr(graph, "builder", None)
     return set() if builder is None else set(builder.schemas.get(builder.input_schema, ()))
 
 
 def guess_input(graph: Any, question: str) -> Any:
-    """Guess the input of a graph without messages; None if it has no usual field for the question."""
+    """Guess the input of a graph without messages; return None without a usual field for the question."""
     if getattr(graph.channels.get("__start__"), "typ", None) is str:  # an `@entrypoint` that takes a text
         return question
     fields = input_fields(graph)
@@ -96,13 +96,13 @@ def guess_input(graph: Any, question: str) -> Any:
 
 
 def input_advice(graph: Any) -> str:
-    """Return the advice if a graph has no field for the question; otherwise empty."""
+    """Return advice for a graph without a field for the question, or an empty string."""
     fields = input_fields(graph)
     if MESSAGES in fields or not fields or guess_input(graph, ""):
         return ""
-    listed = ", ".join(sorted(fields))
+    names = ", ".join(sorted(fields))
     example = 'input=lambda question, history: {"...": question}'
-    return f". The graph has no messages; its input has the fields {listed}. Set one of them by af.adapt, {example}."
+    return f". The graph has no messages; its input has the fields {names}. Set one of them by af.adapt, {example}."
 
 
 async def store_state(ctx: RunContext, graph: Any, values: Any) -> None:
@@ -118,7 +118,7 @@ async def store_state(ctx: RunContext, graph: Any, values: Any) -> None:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether a value is unchanged by a round trip through JSON."""
+    """Return whether a round trip through JSON leaves a value unchanged."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and _is_json(each) for name, each in value.items())
     if isinstance(value, list):
@@ -152,12 +152,12 @@ def _with_text(entry: Any, text: str) -> Any:
 
 
 def _model_fields(value: Any) -> Any:
-    """Return the fields of a pydantic model, such as a structured response; any other value unchanged."""
+    """Return the fields of a pydantic model, such as a structured response; return another value unchanged."""
     return value.model_dump() if isinstance(value, BaseModel) else value
 
 
 def guess_answer(state: Any, question: str) -> str:
-    """Guess the answer in a state without messages: a field with a usual name, the only text, or all of it.
+    """Guess the answer in a state without messages: a field with a usual name, the only text, or the whole state.
 
     A field that repeats the question is not the answer.
     """
@@ -183,15 +183,15 @@ _TITLE = "To-dos"
 
 
 def todos_in_output(output: Any) -> list[tuple[str, str]]:
-    """Return the titles and statuses of the to-dos in a tool's output, each title once; empty if there are none."""
+    """Return the titles and statuses of the to-dos in a tool's output, each title once."""
     update = getattr(output, "update", None)
     todos = update.get("todos") if isinstance(update, Mapping) else None
-    listed = [todo for todo in todos if isinstance(todo, Mapping)] if isinstance(todos, Sequence) else []
-    return list({str(todo["content"]): str(todo.get("status")) for todo in listed if todo.get("content")}.items())
+    entries = [todo for todo in todos if isinstance(todo, Mapping)] if isinstance(todos, Sequence) else []
+    return list({str(todo["content"]): str(todo.get("status")) for todo in entries if todo.get("content")}.items())
 
 
 async def write_plan(ctx: RunContext, opened: OpenCall, todos: Sequence[tuple[str, str]]) -> None:
-    """Create the plan of a job from its to-dos, or update it to them.
+    """Create the plan of a job from to-dos, or update the plan to the to-dos.
 
     Statuses of to-dos are `pending`, `in_progress` or `completed`.
     """
@@ -202,10 +202,10 @@ async def write_plan(ctx: RunContext, opened: OpenCall, todos: Sequence[tuple[st
         if (progress := await earlier.find_progress()) is not None:
             ledger = earlier
             break
-    known = {} if progress is None else {step.title: step for step in progress.plan.steps}
-    new = [PlanStep("", title) for title, _ in todos if title not in known]
-    fresh = iter(assign_step_ids(new, used_ids={step.id for step in known.values()}))
-    steps = tuple(known[title] if title in known else next(fresh) for title, _ in todos)
+    by_title = {} if progress is None else {step.title: step for step in progress.plan.steps}
+    new = [PlanStep("", title) for title, _ in todos if title not in by_title]
+    fresh = iter(assign_step_ids(new, used_ids={step.id for step in by_title.values()}))
+    steps = tuple(by_title[title] if title in by_title else next(fresh) for title, _ in todos)
     if progress is None:
         await ledger.create(Plan(plan_id(ledger.tool_call_id), _TITLE, steps), agent)
     elif steps != progress.plan.steps:

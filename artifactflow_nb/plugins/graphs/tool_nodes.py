@@ -5,8 +5,8 @@ answer belongs to the interrupt that comes first, so two tools get each other's 
 #6624). Only the first interrupt is stored, and calls that have ended run again with the node.
 
 Here each call has a scratchpad of its own: LangGraph's object for the answers and the number of interrupts. The node
-interrupts with the questions of all its calls, once every call has ended or interrupted. What the calls have returned
-and which answers they got is stored beside the checkpoint, in the channel of LangGraph's answers, under a task id that
+interrupts with the questions of all its calls, once every call has ended or interrupted. The outputs of the calls, and
+the answers to the calls, are stored beside the checkpoint, in the channel of LangGraph's answers, under a task id that
 LangGraph does not read.
 """
 
@@ -36,7 +36,7 @@ _CHECKPOINTER, _TASK_ID = "__pregel_checkpointer", "__pregel_task_id"
 def separate_calls(graph: Any) -> None:
     """Let the calls of all tool nodes in a graph interrupt independently; a second call changes nothing.
 
-    A node with a synchronous wrapper of its own is left as it is: LangGraph calls only one wrapper.
+    A node with its own synchronous wrapper does not change, because LangGraph calls only one wrapper.
     """
     for part in graph_parts(graph):
         if not isinstance(part, ToolNode) or part._wrap_tool_call is not None:  # noqa: SLF001 - no public access
@@ -47,11 +47,11 @@ def separate_calls(graph: Any) -> None:
 
 @dataclass
 class _NodeRun:
-    """One execution of a tool node: LangGraph's scratchpad, and what its calls have returned or asked.
+    """One execution of a tool node: LangGraph's scratchpad, and the outputs and questions of the calls.
 
     Attributes:
-        calls: The state of each call by its id: `answers`, the oldest first; `question`, the id of the interrupt that
-            is open; `output`, once the call has ended.
+        calls: The state of each call by its id: `answers`, the oldest first; `question`, the id of the open
+            interrupt; `output`, once the call has ended.
         questions: The interrupts of each call that has interrupted.
         n_open: The number of calls that have neither ended nor interrupted.
         is_over: Set when no call is open.
@@ -65,7 +65,7 @@ class _NodeRun:
     _loading: "asyncio.Task[None] | None" = None
 
     async def load(self, settings: dict[str, Any]) -> None:
-        """Read the states of the calls from the execution before; all calls wait for one reading."""
+        """Read the states of the calls from the execution before, once for all calls."""
         self._loading = self._loading or asyncio.create_task(self._load(settings))
         await self._loading
 
@@ -86,7 +86,7 @@ class _NodeRun:
 
 
 class _SeparateCalls:
-    """The wrapper of a tool node's calls, around the wrapper that the node had."""
+    """The wrapper of a tool node's calls, around the wrapper that the node had before."""
 
     def __init__(self, wrapper: "Wrapper | None") -> None:
         self._wrapper = wrapper
@@ -116,7 +116,7 @@ class _SeparateCalls:
     async def _run_call(
         self, node_run: _NodeRun, request: "ToolCallRequest", execute: "Execute", settings: dict[str, Any]
     ) -> Any:
-        """Run a call with its own answers, unless the call has ended before; None if the call interrupts."""
+        """Run a call with its own answers, unless the call has ended before; return None if the call interrupts."""
         call_id = request.tool_call["id"] or ""
         call = node_run.calls.setdefault(call_id, {"answers": []})
         if "output" in call:
@@ -126,7 +126,7 @@ class _SeparateCalls:
             call = node_run.calls[call_id] = {"answers": [*call["answers"], decided[question]]}
         number = count()
         own = replace(node_run.scratchpad, interrupt_counter=lambda: next(number), resume=list(call["answers"]))
-        # The configuration is a copy for this call; its settings are shared. The namespace makes the ids of interrupts.
+        # The call gets a copy of the configuration, whose settings are shared. The namespace determines interrupt ids.
         namespace = f"{settings['checkpoint_ns']}:{call_id}"
         request.runtime.config["configurable"] = {**settings, _SCRATCHPAD: own, "checkpoint_ns": namespace}
         try:
@@ -143,8 +143,8 @@ class _SeparateCalls:
 def _place(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the checkpoint from which the task of these settings started."""
     namespace = settings["checkpoint_ns"].rpartition("|")[0]
-    place = {"checkpoint_ns": namespace, "checkpoint_id": settings["checkpoint_map"][namespace]}
-    return {"configurable": {"thread_id": settings["thread_id"], **place}}
+    checkpoint = {"checkpoint_ns": namespace, "checkpoint_id": settings["checkpoint_map"][namespace]}
+    return {"configurable": {"thread_id": settings["thread_id"], **checkpoint}}
 
 
 def _writer(settings: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Tracer of an adapted graph: stores and publishes the model calls, tools and node events that LangGraph reports.
 
-The graph never waits for the store. Events are handled one at a time, in the order in which they arrive.
+The graph never waits for the store. Events are handled one at a time, in the order of their arrival.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class GraphPaused(Exception):
-    """The graph must not continue before these requests are decided."""
+    """The graph must not continue before the requests are decided."""
 
     def __init__(self, requests: list[str]) -> None:
         super().__init__("The run paused at its budget.")
@@ -40,7 +40,7 @@ class GraphTracer:
     """Handles the events of a run's graph. `name` is the agent of events outside of nodes.
 
     Attributes:
-        output: The graph's output; None before its end.
+        output: The graph's output; None before the end.
         interrupted_tools: Names of the tools within which the graph interrupted, by the interrupt's id.
         interrupted_agents: Names of the agents that interrupted, by the interrupt's id.
     """
@@ -121,8 +121,8 @@ class GraphTracer:
                     self.interrupted_tools |= {interrupt.id: event["name"] for interrupt in error.args[0]}
                     self._tools.pause(key)
                 elif isinstance(error, GraphHalted):
-                    pass  # the run pauses at its budget, and with it every running tool
-                elif isinstance(error, GraphBubbleUp):  # no failure: it sends the graph to another node
+                    pass  # the run pauses at its budget, and so does every running tool
+                elif isinstance(error, GraphBubbleUp):  # no failure: the exception sends the graph to another node
                     await self._tools.finish(key, "")
                 else:
                     await self._tools.fail(key, error, event)
@@ -151,9 +151,9 @@ class GraphTracer:
                     await self._tools.store_results(messages_in_state(self.output))
 
     def _caller(self, event: Mapping[str, Any]) -> Caller:
-        """Return the agent of an event and its job: that of the innermost running tool around it, or the main job.
+        """Return the agent and the job of an event: the job is within the innermost running tool, or the main job.
 
-        The name of the agent is LangChain's, otherwise that of the node. The events of a graph within a tool inherit
+        The name of the agent is LangChain's name, or else the node's name. The events of a graph within a tool inherit
         the name of the agent that called the tool, so an inherited name is ignored.
         """
         metadata, namespace = event["metadata"], checkpoint_namespace(event["metadata"])
@@ -180,7 +180,7 @@ class GraphTracer:
             await self._tools.register_calls(calls[0].job_id, calls, call_ids(output))
 
     def _publish_node_event(self, kind: str, data: Mapping[str, Any], agent: str) -> None:
-        """Publish an event that a node reports, if its type is allowed and its payload is valid."""
+        """Publish an event that a node reports, if the type is allowed and the payload is valid."""
         if kind not in NODE_EVENT_FIELDS:
             return
         defaults = {"job_id": MAIN_JOB, "tool_call_id": "", "attempt": 1}
@@ -201,9 +201,9 @@ class GraphTracer:
                 self._gate.forget_call(key)
 
     async def _store_unreported(self) -> None:
-        """Store the model calls whose start or end was not reported by events.
+        """Store the model calls of which no event reported the start or the end.
 
-        Events stop when the run is stopped. There are none for a text completion model that a coroutine calls.
+        Events stop when the run is stopped. A text completion model that a coroutine calls has no events.
         """
         await self._tools.store_failures()
         for key, event in tuple(self._gate.calls.items()):
@@ -216,7 +216,7 @@ class GraphTracer:
         """Store the open model calls of a graph that has ended or interrupted."""
         for key, error in self._gate.errors.items():
             if isinstance(error, GraphInterrupt) and key in self._nodes:
-                for interrupt in error.args[0]:  # the innermost node reports it first
+                for interrupt in error.args[0]:  # the innermost node reports the interrupt first
                     self.interrupted_agents.setdefault(interrupt.id, self._nodes[key])
         await self._store_unreported()
         await self._store_failed_calls()
@@ -241,9 +241,9 @@ class GraphTracer:
                 await self._calls.fail(key, type(cause).__name__, str(cause), graph_continues=graph_continues)
 
     async def settle_halt(self) -> None:
-        """Decide how a run that was stopped by the gate continues; return if it may.
+        """Decide how a run that was stopped by the gate continues; return if the run may continue.
 
-        Errors: `GraphPaused` if a person must decide; `BudgetExceeded` if it must not continue; `UsageError` if the
+        Errors: `GraphPaused` if a person must decide; `BudgetExceeded` if the run must end; `UsageError` if the
         cost is limited and a model has no price, because the limit would never be reached.
         """
         budget = Budget.from_limits(self._ctx.run.settings["budget"])
@@ -267,8 +267,8 @@ class GraphTracer:
                 raise GraphPaused([request.request_id for request in requests.values()])
 
     def failed_node(self, error: BaseException) -> str | None:
-        """Return the node in which an error was raised; None if no node raised it."""
-        keys = [key for key, known in self._gate.errors.items() if known is error]
+        """Return the node that raised an error, or None."""
+        keys = [key for key, node_error in self._gate.errors.items() if node_error is error]
         return next((self._nodes[key] for key in keys if key in self._nodes), None)
 
 
@@ -277,8 +277,8 @@ def _node_path(namespace: str) -> str:
 
     Nodes of LangChain's middleware, such as `HumanInTheLoopMiddleware.after_model`, belong to the agent's node `model`.
     """
-    parts = (part.partition(":")[0] for part in namespace.split("|"))  # empty for a call of a tool node at the top
-    nodes = [node for node in parts if node and not node.isdigit()]
+    names = (part.partition(":")[0] for part in namespace.split("|"))  # empty for a call of a tool node at the top
+    nodes = [node for node in names if node and not node.isdigit()]
     return ".".join("model" if node.endswith((".before_model", ".after_model")) else node for node in nodes)
 
 
@@ -293,5 +293,5 @@ NODE_EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 """Types that nodes may report through the stream writer or as custom events, with their required fields.
 
-All other types are published for what really happened, never because a node reports them.
+The package itself publishes all other types, never a node.
 """

@@ -1,4 +1,4 @@
-"""Works of bibliographies: BibTeX, RIS, CSL-JSON, and a copy of the database of Zotero, which may be running."""
+"""Works of bibliographies: BibTeX, RIS, CSL-JSON, and a copy of Zotero's database, also while Zotero is running."""
 
 import json
 import re
@@ -89,7 +89,7 @@ _RIS_FIELDS = {
 _BOOK_FIELDS = {"BT": "title", "T2": "collection-title"}
 _RIS_LINE = re.compile(r"([A-Z][A-Z0-9])  - ?(.*)")
 _SHORT_RIS_LINE = re.compile(r"(TY|ER|AU|A[1-3]|ED|PY|Y1|DA|KW|SP|EP|" + "|".join(_RIS_FIELDS) + r") ?- ?(.*)")
-"""A line without the second space; else a line that continues a value could begin so."""
+"""A line with one space instead of two. Only these tags count: other letters may begin a continued value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +105,10 @@ class Bibliography:
 
     @property
     def truncation(self) -> str:
-        """Description of the unreadable entries; empty if there are none."""
-        listed = ", ".join(self.problems[:_MAX_LISTED])
+        """Description of the unreadable entries, or an empty string."""
+        first = ", ".join(self.problems[:_MAX_LISTED])
         rest = f" and {len(self.problems) - _MAX_LISTED:,} more" if len(self.problems) > _MAX_LISTED else ""
-        return f"{listed}{rest} cannot be read" if self.problems else ""
+        return f"{first}{rest} cannot be read" if self.problems else ""
 
 
 # --- BibTeX ----------------------------------------------------------------------------------------------------------
@@ -135,11 +135,11 @@ def read_bibtex(text: str) -> Bibliography:
         return " ".join(plain.split())
 
     def split_names(value: str) -> list[dict[str, str]]:
-        # In braces a command is a letter. Else the library drops the first of a name, and takes a tilde for a space.
+        # In braces a command is a letter. Otherwise the library drops a name's first command, and a tilde is a space.
         # A per cent sign begins a comment, as in LaTeX.
         source = _TEX_COMMAND.sub(r"{\g<0>}", re.sub(r"(?<!\\)%.*\n", "", value))
         if (";" in source or source.count(",") > _MAX_COMMAS) and not re.search(r"\sand\s|\w=", source, re.IGNORECASE):
-            return parse_names(decode(source))  # BibTeX would take the names for one
+            return parse_names(decode(source))  # BibTeX would read the names as one name
         names = []
         for name in people.split_multiple_persons_names(source):
             if (parts := list(_NAME_PART.finditer(name))) and not parts[0].start():
@@ -185,7 +185,7 @@ def read_bibtex(text: str) -> Bibliography:
 
 
 def _tex_value(source: str, macros: Mapping[str, str]) -> str:
-    """Join the parts of a value: `"On " # {shores} # jan`; an unknown macro is its name."""
+    """Join the parts of a value: `"On " # {shores} # jan`; the value of an unknown macro is its name."""
     parts, depth, is_quoted = [""], 0, False
     for piece in re.split(r"(\\.|[{}\"#])", source):
         is_quoted ^= piece == '"' and not depth
@@ -206,9 +206,9 @@ def _with_inherited(
     by_key: Mapping[str, tuple[str, Mapping[str, str]]],
     inherited: dict[str, dict[str, str]],
 ) -> dict[str, str]:
-    """Add the fields of the entries that `xdata` and `crossref` name, unless the entry has them itself.
+    """Add the fields of the entries that `xdata` and `crossref` name, unless the entry has a field itself.
 
-    `inherited` gets the fields of the named entries by their keys.
+    `inherited` gets the fields of the named entries by key.
     """
     result = dict(values)
     keys = [(key.strip().lower(), "xdata") for key in values.get("xdata", "").split(",")]
@@ -252,7 +252,7 @@ def _tex_work(
     for role in ("author", "editor"):
         if role in fields:
             item[role] = split_names(fields[role])
-    # The month may hold the day: `10~jan`.
+    # The month may contain the day: `10~jan`.
     issued = parse_date(fields.get("date", "")) or parse_date(fields.get("year", "").strip("{}"))
     dates = issued.get("date-parts", [])
     if not fields.get("date") and len(dates) == 1 and len(dates[0]) == 1:
@@ -360,7 +360,7 @@ def read_csl(text: str) -> Bibliography:
 
 
 def _csl_item(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring an item into the form of the standard, from that of Crossref, Zotero and scripts.
+    """Convert an item to the form of the standard from the forms of Crossref, Zotero and scripts.
 
     Errors: `AttributeError`, `TypeError` or `ValueError` for another value.
     """
@@ -420,7 +420,7 @@ WHERE typeName NOT IN ('attachment', 'note', 'annotation')
     AND itemID NOT IN (SELECT itemID FROM deletedItems UNION SELECT itemID FROM feedItems) ORDER BY itemID
 """
 _OPTIONAL = "CREATE TABLE IF NOT EXISTS retractedItems (itemID); CREATE TABLE IF NOT EXISTS feedItems (itemID);"
-"""The tables that older databases lack, for the copy of a database; feeds have news that the person has not added."""
+"""The tables that older databases lack, for the copy of a database; feeds have items that the person has not added."""
 _NAMES = """
 SELECT itemID, creatorType, firstName, lastName, fieldMode FROM itemCreators JOIN creators USING (creatorID)
 JOIN creatorTypes USING (creatorTypeID) ORDER BY itemID, orderIndex
@@ -464,8 +464,8 @@ def _zotero_works(db: sqlite3.Connection, folder: Path) -> Bibliography:
         if number not in items:
             continue
         if name == "date":  # `2020-05-00 May 2020`
-            known = re.match(r"(-?(?!0000)\d{4})(?:-(?!00)\d\d){0,2}", str(value))
-            items[number]["issued"] = parse_date(known[0] if known else str(value))
+            date = re.match(r"(-?(?!0000)\d{4})(?:-(?!00)\d\d){0,2}", str(value))
+            items[number]["issued"] = parse_date(date[0] if date else str(value))
         elif target := _FIELDS.get(name):
             items[number][target] = str(value)
     for number, role, first, last, mode in db.execute(_NAMES):
@@ -477,11 +477,11 @@ def _zotero_works(db: sqlite3.Connection, folder: Path) -> Bibliography:
         if number not in items:
             continue
         files = items[number].setdefault("custom", {}).setdefault("files", [])
-        place = str(path)
-        in_storage = folder / "storage" / key / place.removeprefix("storage:")
-        file = in_storage if place.startswith("storage:") else Path(place)
+        link = str(path)
+        in_storage = folder / "storage" / key / link.removeprefix("storage:")
+        file = in_storage if link.startswith("storage:") else Path(link)
         if not file.is_absolute():
-            problems.append(f"the file {place}, linked from a base folder (add that folder, too)")
+            problems.append(f"the file {link}, linked from a base folder (add that folder, too)")
             continue
         if not file.is_file():
             problems.append(f"the attached file {file.name} (missing)")

@@ -74,17 +74,17 @@ def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style
         ) from None
     markdown = _CODE_OR_MARK.sub(lambda match: match["code"] or texts.get(match.start(), match[0]), document.markdown)
     lines = markdown.split("\n")
-    listed = [document.markdown.count("\n", 0, entry.start()) for entry in source_entries(document.markdown)]
-    for n in listed[1:]:
+    rows = [document.markdown.count("\n", 0, entry.start()) for entry in source_entries(document.markdown)]
+    for n in rows[1:]:
         lines[n] = ""
-    lines[listed[0]] = "\n\n".join(entries)
+    lines[rows[0]] = "\n\n".join(entries)
     return replace(document, markdown="\n".join(lines))
 
 
 def _citable(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert an item for citeproc-py: drop fields that it does not know, and convert dates to numbers.
+    """Convert an item for citeproc-py: drop fields that the library does not know, and convert dates to numbers.
 
-    Names in Chinese are whole, because the library puts spaces into them and abbreviates them.
+    Names in Chinese are whole, because the library adds spaces to the parts of a name, and abbreviates parts.
     """
     citable = {name: value for name, value in item.items() if name not in {"custom", "keyword", "note", "abstract"}}
     for role in {"author", "editor"} & item.keys():
@@ -101,7 +101,7 @@ def _citable(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cite(markdown: str, works: Mapping[int, Work], bibliography: Any, citeproc: Any) -> dict[int, str]:
-    """Return the citation of each mark by its position in the text; marks with unknown numbers have none."""
+    """Return the citation of each mark by its position in the text; marks with unknown numbers are omitted."""
     citations = []
     for match in _CODE_OR_MARK.finditer(markdown):
         numbers = [] if match["code"] else cited_numbers(match["numbers"])

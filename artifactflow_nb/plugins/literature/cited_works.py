@@ -1,4 +1,4 @@
-"""The works behind the sources of a store, and those that a text cites."""
+"""The works behind the sources of a store, and the works that a text cites."""
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -14,11 +14,11 @@ SELECT json_extract(value, '$.title') FROM tool_calls, json_each(stored_text(met
 WHERE success AND json_extract(value, '$.address') = ?1
 UNION ALL SELECT title FROM sources WHERE uri = ?1 OR source_id = ?2
 """
-"""The titles of a source: as agents read or found it, and in the index."""
+"""The titles of a source: in the results of agents, and in the index."""
 
 
 def all_works(db: sqlite3.Connection) -> list[tuple[list[str], Work]]:
-    """Return the works of all sources without duplicates, with the addresses of the sources that are or list them."""
+    """Return the works of all sources without duplicates, with the addresses of sources that are or list the work."""
     own = {address: Work(item) for address, item in load_metadata(db)}
     attached: dict[str, list[str]] = {}
     for address, work in own.items():
@@ -49,19 +49,19 @@ def cited_works(
 ) -> dict[int, Work]:
     """Return the works of listed sources by the number in the list, each with a unique citation key.
 
-    A source without a known work is a work with its address and the title that is listed or else known. Numbers of one
-    work share a key. The note of a work says if the run has read none of its addresses, as `load_evidence` finds.
+    A source without a known work becomes a work with the address, and the title in the list or the index. Numbers of a
+    work share a key. If the run has read no address of a work (see `load_evidence`), the note of the work says so.
     """
-    known: dict[str, tuple[list[str], Work]] = {}
-    ambiguous = {""}  # such as the DOI of a book that its chapters have
+    by_name: dict[str, tuple[list[str], Work]] = {}
+    ambiguous = {""}  # such as a book's DOI, which its chapters also have
     for addresses, work in all_works(db):
         names = {work.doi, work.arxiv_id, *addresses}
-        ambiguous |= names & known.keys()
-        known |= dict.fromkeys(names, (addresses, work))
+        ambiguous |= names & by_name.keys()
+        by_name |= dict.fromkeys(names, (addresses, work))
     for name in ambiguous:
-        known.pop(name, None)
+        by_name.pop(name, None)
     cited: dict[int, Work] = {}
-    places: list[tuple[set[str], Work]] = []
+    addressed: list[tuple[set[str], Work]] = []
     for _, source in sorted(listed.items()):
         title = source.title
         if title == source.address:
@@ -70,11 +70,11 @@ def cited_works(
         item = {"type": "document", "title": title, "DOI": find_doi(source.address)}
         if not source.address.startswith(SCHEME):
             item |= {"type": "webpage", "URL": source.address}
-        found = (known[name] for name in _names(source.address) if name in known)
-        addresses, cited[source.number] = next(found, ([], Work.of(item)))
-        places.append(({source.address, *addresses}, cited[source.number]))
-    evidence = load_evidence({address for addresses, _ in places for address in addresses})
-    read = [work for addresses, work in places if not all(map(evidence.is_unread, addresses))]
+        matches = (by_name[name] for name in _names(source.address) if name in by_name)
+        addresses, cited[source.number] = next(matches, ([], Work.of(item)))
+        addressed.append(({source.address, *addresses}, cited[source.number]))
+    evidence = load_evidence({address for addresses, _ in addressed for address in addresses})
+    read = [work for addresses, work in addressed if not all(map(evidence.is_unread, addresses))]
     unique: list[Work] = []
     for work in cited.values():
         if work not in unique:
@@ -86,6 +86,6 @@ def cited_works(
 
 
 def _names(address: str) -> list[str]:
-    """Return the keys by which a work may be found: the address, its file's address, its DOI and arXiv id."""
+    """Return the names under which a work may be found: the address, the file's address, the DOI and the arXiv id."""
     names = address, address.partition("#")[0], find_doi(address), find_arxiv_id(address)
     return [name for name in names if name]

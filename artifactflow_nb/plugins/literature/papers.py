@@ -32,7 +32,7 @@ _HEAD_LINES = 15  # after the title, if no heading follows
 _OTHER_WORK = re.compile(
     r"(?i)\b(?:comment|correct|corrigend|errat|repl[iy]|respon|supplement|retract|review)|\([^)]*$"
 )
-"""What precedes the identifier of another work in a line."""
+"""The text before the identifier of another work in a line."""
 _PROSE = re.compile(r"\b[a-z]+ [a-z]+ [a-z]+\b")
 _ABSTRACT = re.compile(r"(?im)^\W*(?:abstract|summary|zusammenfassung|résumé)\b\W*")
 _ABSTRACT_END = re.compile(
@@ -53,14 +53,14 @@ _VENUE = re.compile(r"([^,;:(\d]{4,100}?)[,;:]?\s*(?:vol\.?\s*)?\d")
 
 
 def find_work(title: str, info: Mapping[str, str], pages: Sequence[str]) -> Work | None:
-    """Identify the work of a PDF; None if neither a title nor an identifier is found.
+    """Identify the work of a PDF; return None for a PDF without title and identifier.
 
-    Identifiers, year and notice are those of the metadata and of the head of the first page, not of references.
+    Identifiers, year and notice come from the metadata and the head of the first page, not from references.
 
     Args:
         title: The title in the metadata or on the first page.
-        info: Its metadata, by the names of the format: `Author`, `Subject`, `Keywords`.
-        pages: The texts of its first pages, with their heads and feet.
+        info: The metadata, by the names of the format: `Author`, `Subject`, `Keywords`.
+        pages: The texts of the first pages, with running heads and feet.
     """
     metadata = "\n".join(info.get(name, "") for name in ("Subject", "Keywords", "Title"))
     opening, first = "\n\n".join(pages), next(iter(pages), "")
@@ -106,7 +106,7 @@ def _head(title: str, page: str) -> list[str]:
 
 
 def _authors(metadata: str, title: str, opening: str) -> list[dict[str, str]]:
-    """Return the names in the metadata, otherwise in the lines below the title of the first page."""
+    """Return the names in the metadata, or else in the lines below the title of the first page."""
     if metadata.strip() and not _NOT_AUTHORS.match(metadata.strip()):
         if ";" not in metadata and re.fullmatch(r"[^,;]+,[^,;]+", metadata):  # `Doe, Jane`
             return [parse_name(metadata)]
@@ -124,6 +124,6 @@ def _authors(metadata: str, title: str, opening: str) -> list[dict[str, str]]:
 
 
 def describe_paper(metadata: Metadata) -> Metadata:
-    """Convert the metadata of a PDF to the item of its work, or to none."""
+    """Convert the metadata of a PDF to the item of its work, or to an empty list."""
     works = ((anchor, find_work(item["title"], item["info"], item["opening"])) for anchor, item in metadata)
     return tuple((anchor, work.item) for anchor, work in works if work is not None)

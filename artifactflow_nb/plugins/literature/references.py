@@ -31,7 +31,7 @@ class Literature:
         self._store = frames._store  # noqa: SLF001 - an accessor is a part of its workbench
 
     def works_df(self) -> "pd.DataFrame":
-        """One row per publication: those of the PDF files among the sources, and those that bibliographies list.
+        """Load a row for each publication: the PDF files among the sources, and the entries of bibliographies.
 
         A publication that several sources describe is one row. Columns: `title`, `authors` (separated by `; `), `year`,
         `venue`, `type` (of CSL), `doi`, `arxiv_id`, `is_retracted`, `key` (of the bibliography), `n_sources`,
@@ -50,8 +50,8 @@ def _row(addresses: list[str], work: Work) -> tuple[object, ...]:
 
 
 def _works_by_number(cited: CitedTexts) -> Mapping[int, Work]:
-    listed = listed_sources(*cited.texts)
-    return cited.read(lambda db: cited_works(db, listed, lambda addresses: cited.load_evidence(db, addresses)))
+    sources = listed_sources(*cited.texts)
+    return cited.read(lambda db: cited_works(db, sources, lambda addresses: cited.load_evidence(db, addresses)))
 
 
 def _works(cited: CitedTexts) -> list[Work]:

@@ -43,7 +43,7 @@ _YEAR = re.compile(r"(?<!\d)(?:\d{4}|\d{3})(?![\dXx])|^\d{1,2}$")
 _UNCERTAIN = re.compile(r"[~?%]|\bc(?:a|irca)?\b", re.IGNORECASE)
 _MONTHS = range(1, 13)
 _SEASONS = range(21, 25)  # EDTF: spring, summer, autumn, winter
-_MAX_CANDIDATES = 100  # works with a common name that are compared; further ones stay apart
+_MAX_CANDIDATES = 100  # works with a common name that are compared; further works stay apart
 _NAME_PARTS = 3  # family name, given name, suffix
 _INITIALS = re.compile(r"(?:[^\W\d_]\.?[\s-]?){1,4}")
 _INITIALS_LAST = re.compile(r"(\S.*?) ((?:[^\W\d_]\.[\s-]?){1,4})")
@@ -81,29 +81,29 @@ class Work:
 
     @classmethod
     def of(cls, item: Mapping[str, Any]) -> "Work":
-        """Create the work of an item: without empty fields and markup, and with a DOI without a prefix."""
+        """Create the work of an item, without empty fields, markup, and the prefix of the DOI."""
         fields = {name: _plain_text(value) if name in _MARKED_UP else value for name, value in item.items() if value}
         doi = find_doi(str(fields.get("DOI") or ""))
         return cls(fields | ({"DOI": doi} if doi else {}))
 
     @property
     def key(self) -> str:
-        """The citation key of the work in a bibliography; empty for other works."""
+        """The citation key of the work in a bibliography, or an empty string."""
         return str(self.item.get("id") or "")
 
     @property
     def title(self) -> str:
-        """The title of the work; empty if it is unknown."""
+        """The title of the work, or an empty string."""
         return str(self.item.get("title") or "")
 
     @property
     def authors(self) -> tuple[str, ...]:
-        """The names of its authors, or of its editors without authors: `Jane Doe`, `World Health Organization`."""
+        """The names of the authors, or else of the editors: `Jane Doe`, `World Health Organization`."""
         return tuple(map(full_name, self.item.get("author") or self.item.get("editor") or ()))
 
     @property
     def year(self) -> int | None:
-        """The year of its publication, negative before Christ; None if it is unknown."""
+        """The year of publication, negative before Christ, or None."""
         dates = (self.item.get("issued") or {}).get("date-parts") or [[]]
         return next((int(part) for part in dates[0][:1] if re.fullmatch(r"-?\d+", str(part))), None)
 
@@ -114,37 +114,37 @@ class Work:
 
     @property
     def doi(self) -> str:
-        """The DOI of the work, without a prefix, in lower case; empty if it has none."""
-        places = [str(self.item.get(place) or "") for place in ("DOI", "URL")]
-        places += re.findall(r"(?im)^doi:.*", str(self.item.get("note") or ""))  # Zotero's form for other types
-        return next(filter(None, map(find_doi, places)), "")
+        """The DOI of the work, without a prefix, in lower case, or an empty string."""
+        texts = [str(self.item.get(name) or "") for name in ("DOI", "URL")]
+        texts += re.findall(r"(?im)^doi:.*", str(self.item.get("note") or ""))  # Zotero's form for other types
+        return next(filter(None, map(find_doi, texts)), "")
 
     @property
     def arxiv_id(self) -> str:
-        """The arXiv number of the work, without a version; empty if it has none."""
+        """The arXiv number of the work, without a version, or an empty string."""
         names = ("number", "archive_location", "URL", "DOI", "container-title")
-        places = [str(self.item.get(name) or "") for name in names]
-        places += re.findall(r"(?im)^arxiv:.*", str(self.item.get("note") or ""))  # other notes may name other works
-        return next(filter(None, map(find_arxiv_id, places)), "")
+        texts = [str(self.item.get(name) or "") for name in names]
+        texts += re.findall(r"(?im)^arxiv:.*", str(self.item.get("note") or ""))  # other notes may name other works
+        return next(filter(None, map(find_arxiv_id, texts)), "")
 
     @property
     def abstract(self) -> str:
-        """The abstract of the work; empty if it is unknown."""
+        """The abstract of the work, or an empty string."""
         return str(self.item.get("abstract") or "")
 
     @property
     def custom(self) -> Mapping[str, Any]:
-        """What CSL-JSON has no field for."""
+        """The values for which CSL-JSON has no field."""
         custom = self.item.get("custom")
         return custom if isinstance(custom, Mapping) else {}
 
     def with_custom(self, **values: object) -> "Work":
-        """Copy with further values in `custom`."""
+        """Return a copy with further values in `custom`."""
         return Work({**self.item, "custom": {**self.custom, **values}})
 
     @property
     def is_retracted(self) -> bool:
-        """Whether a notice, a keyword or a table of retractions marks the work; its text and its subject do not."""
+        """Whether a notice, a keyword or a table of retractions marks the work; text and subject do not count."""
         keywords = re.split(r"\s*[,;]\s*", str(self.item.get("keyword") or "").strip().casefold())
         return bool(
             self.custom.get("is_retracted")
@@ -168,10 +168,10 @@ class Work:
         return by_author | {name for name in (self.doi, self.arxiv_id) if name}
 
     def is_same(self, other: "Work") -> bool:
-        """Whether both describe one publication.
+        """Return whether both works describe one publication.
 
-        They have a common identifier, or the title and an author while no identifier, year, volume or page differs.
-        Chapters with the DOI of their book differ in title and page.
+        Such works have a common identifier, or a common title and author and no difference in identifier, year, volume
+        and page. Chapters with the DOI of their book differ in title and page.
         """
         common = self.names & other.names
         differing = {
@@ -188,7 +188,7 @@ class Work:
         return bool(common) and any(authors) and not differing
 
     def merged(self, other: "Work") -> "Work":
-        """Copy with the fields of another description that this one lacks."""
+        """Return a copy with the missing fields from another description."""
         own, others = ({name: value for name, value in work.item.items() if value} for work in (self, other))
         custom = {**other.custom, **self.custom}
         return Work({**others, **own, **({"custom": custom} if custom else {})})
@@ -206,14 +206,14 @@ class Work:
 def retractions(updates: Any) -> set[str]:
     """Return the DOIs of retractions in the list of Crossref.
 
-    `update-to` is on a notice and has the DOIs of the works that it retracts; `updated-by` is on such a work.
+    `update-to` of a notice has the DOIs of the retracted works; `updated-by` of a work has the DOI of the notice.
     """
     entries = [entry for entry in updates if isinstance(entry, Mapping)] if isinstance(updates, list) else []
     return {find_doi(str(entry.get("DOI") or "")) for entry in entries if entry.get("type") in _RETRACTING}
 
 
 def find_doi(text: str) -> str:
-    """Return the first DOI in a text or in a URL, in lower case; empty if there is none."""
+    """Return the first DOI in a text or in a URL, in lower case, or an empty string."""
     match = _DOI.search(unquote(html.unescape(text)))
     if match is None:
         return ""
@@ -224,7 +224,7 @@ def find_doi(text: str) -> str:
 
 
 def find_arxiv_id(text: str) -> str:
-    """Return the first arXiv number in a text, without its version; empty if there is none."""
+    """Return the first arXiv number in a text, without the version, or an empty string."""
     match = _ARXIV.search(text)
     return match[1] if match else ""
 
@@ -242,24 +242,24 @@ def _plain_text(value: Any) -> Any:
 def parse_date(text: str) -> dict[str, Any]:
     """Parse a date to CSL-JSON: EDTF (`2019-05/2020`, `2001-21`, `1850~`), `2019/05/03`, or a text with a year.
 
-    Years before Christ are negative: CSL has no year 0, EDTF has.
+    Years before Christ are negative: CSL has no year 0, but EDTF has a year 0.
     """
     text = " ".join(text.split())
     if slashed := _SLASHED_DATE.fullmatch(text):
         return {"date-parts": [[int(part) for part in slashed.groups() if part]]}
-    sides = [found for side in text.split("/")[:2] if (found := _DATE.fullmatch(re.sub(r"[~?%]", "", side)))]
+    sides = [match for side in text.split("/")[:2] if (match := _DATE.fullmatch(re.sub(r"[~?%]", "", side)))]
     issued: dict[str, Any] = {}
     for year, *rest in (side.groups() for side in sides):
-        parts = [int(year) - (int(year) <= 0)]
+        numbers = [int(year) - (int(year) <= 0)]
         for part in rest if rest[0] and rest[0].isdigit() and int(rest[0]) in _MONTHS else ():
-            parts += [int(part)] if part and part.isdigit() else []
-        issued.setdefault("date-parts", []).append(parts)
+            numbers += [int(part)] if part and part.isdigit() else []
+        issued.setdefault("date-parts", []).append(numbers)
         if rest[0] and rest[0].isdigit() and int(rest[0]) in _SEASONS:
             issued["season"] = int(rest[0]) - 20
     if not sides and (before := _BEFORE_CHRIST.search(text)):
         issued["date-parts"] = [[-int(before[1] or before[2])]]
-    elif not sides and (found := _YEAR.search(text)):
-        issued["date-parts"] = [[int(found[0])]]
+    elif not sides and (only_year := _YEAR.search(text)):
+        issued["date-parts"] = [[int(only_year[0])]]
     if issued and _UNCERTAIN.search(text):
         issued["circa"] = True
     return issued or ({"literal": text} if text else {})
@@ -268,7 +268,7 @@ def parse_date(text: str) -> dict[str, Any]:
 def parse_names(text: str) -> list[dict[str, str]]:
     """Parse the names of one field: `Doe, J.; Roe, R.`, `Jane Doe, Rita Roe, Max Poe`, `Doe, J., Roe, R.`.
 
-    A field with one name may end with a suffix: `Doe, Jane, Jr.`. Without a comma it is an organisation.
+    A field with one name may end with a suffix: `Doe, Jane, Jr.`. A name without a comma is an organisation.
     """
     people = [part.strip() for part in re.split(r"\s*;\s*|\s+(?:and|&)\s+(?=[^;]{0,200},)", text) if part.strip()]
     parts = [part.strip() for part in people[0].split(",")] if len(people) == 1 else []
@@ -295,30 +295,30 @@ def parse_name(text: str) -> dict[str, str]:
 
 
 def merge_works(works: Iterable[tuple[Sequence[str], Work]]) -> list[tuple[list[str], Work]]:
-    """Merge descriptions of one publication to one work, each with the addresses of the sources that describe it.
+    """Merge the descriptions of each publication to a work with the addresses of the sources that describe the work.
 
-    Fields of earlier descriptions take precedence; those of bibliographies precede those found in a PDF.
+    Fields of earlier descriptions take precedence, and fields of bibliographies precede fields from a PDF.
     """
-    found: list[tuple[list[str], Work]] = []
-    places: dict[str, list[int]] = {}
+    pairs: list[tuple[list[str], Work]] = []
+    indices: dict[str, list[int]] = {}
     for addresses, work in sorted(works, key=lambda entry: not entry[1].key):
-        candidates = (index for name in work.names for index in places.get(name, ())[:_MAX_CANDIDATES])
-        index = next((index for index in candidates if found[index][1].is_same(work)), len(found))
-        if index == len(found):
-            found.append(([], work))
-        known = found[index][1].merged(work)
-        found[index] = ([*found[index][0], *addresses], known)
-        for name in known.names:
-            if index not in places.setdefault(name, []):
-                places[name].append(index)
-    retracted = {doi for _, work in found for doi in retractions(work.item.get("update-to"))}
+        candidates = (index for name in work.names for index in indices.get(name, ())[:_MAX_CANDIDATES])
+        index = next((index for index in candidates if pairs[index][1].is_same(work)), len(pairs))
+        if index == len(pairs):
+            pairs.append(([], work))
+        complete = pairs[index][1].merged(work)
+        pairs[index] = ([*pairs[index][0], *addresses], complete)
+        for name in complete.names:
+            if index not in indices.setdefault(name, []):
+                indices[name].append(index)
+    retracted = {doi for _, work in pairs for doi in retractions(work.item.get("update-to"))}
     return [
-        (addresses, work.with_custom(is_retracted=True) if work.doi in retracted else work) for addresses, work in found
+        (addresses, work.with_custom(is_retracted=True) if work.doi in retracted else work) for addresses, work in pairs
     ]
 
 
 def with_keys(works: Iterable[Work]) -> list[Work]:
-    """Return the works, each with a unique citation key: its id, otherwise author, year and first word of the title."""
+    """Return the works, each with a unique citation key: the id, or else author, year and first word of the title."""
     used: set[str] = set()
     keyed = []
     for work in works:
@@ -406,7 +406,7 @@ def _signatures(work: Work) -> set[tuple[str, str]]:
 
 
 def _facts(work: Work) -> dict[str, object]:
-    """Return what differs between works with a common title, each in a form that can be compared."""
+    """Return the facts by which works with a common title differ, each in a form that can be compared."""
     page = re.search(r"\w+", str(work.item.get("page") or "").casefold())
     isbn = re.search(r"(\d{9})[\dX]\b", str(work.item.get("ISBN") or "").replace("-", "").upper())
     return {
