@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS, Plugin, add_plugin
 from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.plugins.claims import frame as claims_frame
 from artifactflow_nb.plugins.claims.plugin import CLAIMS
 from artifactflow_nb.plugins.graphs import GRAPHS
 from artifactflow_nb.plugins.literature import LITERATURE
@@ -41,6 +42,7 @@ class Accessor(Generic[T]):
 class SealedRunAccessors:
     """The accessors of the built-in plugins on a sealed run, a line for each plugin."""
 
+    claims_df = claims_frame.claims_df
     literature = Accessor(Literature)
     projects = Accessor(ProjectFrames)
 
@@ -48,6 +50,7 @@ class SealedRunAccessors:
 class WorkbenchAccessors:
     """The accessors of the built-in plugins on a workbench, a line for each plugin."""
 
+    claims_df = claims_frame.claims_df
     literature = Accessor(Literature)
     projects = Accessor(Projects)
 

@@ -190,6 +190,7 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.projects.runs_df(), pd.DataFrame)
     assert_type(wb.approvals_df(run), pd.DataFrame)
     assert_type(wb.sources_df(), pd.DataFrame)
+    assert_type(wb.claims_df(run), pd.DataFrame)
     assert_type(wb.literature.works_df(), pd.DataFrame)
     assert_type(wb.store.storage_df(), pd.DataFrame)
     assert_type(wb.sources.search_df("oxygen minimum zone", limit=10), pd.DataFrame)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _like(method: _Method, frame: Frame, rows: str) -> _Method:
+def frame_method(method: _Method, frame: Frame, rows: str) -> _Method:
     """Return a method that loads another frame with the same arguments."""
 
     @wraps(method)
@@ -124,25 +124,25 @@ class Frames:
         """
         return self._load(LLM_CALLS, run, conversation=conversation, since=since, until=until, columns=columns)
 
-    tool_calls_df = _like(
+    tool_calls_df = frame_method(
         llm_calls_df,
         TOOL_CALLS,
         "Return one row per tool call, with its approval; `since` and `until` apply to `called_at`.",
     )
-    plan_steps_df = _like(
+    plan_steps_df = frame_method(
         llm_calls_df,
         PLAN_STEPS,
         "Return one row per step of each started plan; `since` and `until` apply to the start of the plan.",
     )
-    events_df = _like(
+    events_df = frame_method(
         llm_calls_df, EVENTS, "Return one row per stored event, without text chunks; `since` and `until` apply to `ts`."
     )
-    artifacts_df = _like(
+    artifacts_df = frame_method(
         llm_calls_df,
         ARTIFACTS,
         "Return one row per version of an artifact, without its text; `since` and `until` apply to `created_at`.",
     )
-    approvals_df = _like(
+    approvals_df = frame_method(
         llm_calls_df,
         APPROVALS,
         "Return one row per approval request, including open ones; `since` and `until` apply to `asked_at`.",

@@ -27,6 +27,7 @@ _QUOTE_WORDS = 3
 _QUOTE_CHARACTERS = 6
 _SHORT_VERBATIM = 12
 _NAME = re.compile(r"(?<![.!?:“\"\w] )(?<!^)\b[A-Z][a-zA-Zé’-]+(?:\s+[A-Z][a-zA-Zé’-]*)*")
+_CJK = re.compile(r"[\u3400-\u9fff]")
 _TOKEN = re.compile(r"\x00\d+|[^\W\d_]+(?:['’-][^\W\d_]+)*|[\u3400-\u9fff]")
 
 
@@ -35,7 +36,7 @@ class Verdict:
     """What a source says about a claim.
 
     `method` is the rule: quotes, figures, names, order, words; empty if no rule applied. `quote` is the passage of the
-    source at `address`, between the places `start` and `end` of its text.
+    source at `address`, between the places `start` and `end` of its text; `score` is the share of the claim in it.
     """
 
     status: str
@@ -45,6 +46,7 @@ class Verdict:
     start: int = 0
     end: int = 0
     address: str = ""
+    score: float = 0
 
 
 def check(claim: str | Claim, sources: Sequence[Source | str]) -> Verdict:
@@ -71,13 +73,8 @@ class _Comparison:
         self.figures = [figure for figure in read_figures(self.text) if figure.kind != "name"]
         self.terms = terms(_without(self.text, self.figures))
         self.candidates = source.candidates(self.terms)
-
-    @property
-    def best(self) -> Sentence | None:
-        """The sentence that is about the same thing; None if no sentence is, or if two could be."""
-        if not self.candidates or self.candidates[0][0] < _NEAR:
-            return None
-        return self.candidates[0][1]
+        is_near = bool(self.candidates) and self.candidates[0][0] >= _NEAR
+        self.best = self.candidates[0][1] if is_near else None  # the sentence that is about the same thing
 
     def verdict(self) -> Verdict:
         """Apply the rules in their order; the first one that decides counts."""
@@ -89,13 +86,13 @@ class _Comparison:
         for rule in (self._slots, self._exchanges, self._figures, self._order, self._names):
             if found := rule():
                 return found
-        if not self.candidates or self.candidates[0][0] < _NEAR:
+        if self.best is None:
             return Verdict(
                 "uncheckable", reason="No sentence of the source is about this.", address=self.source.address
             )
         if (sentence := self._extracted()) is not None:
             return self._at("supported", "words", "The source says it in these words, among others.", sentence)
-        return self._at("uncheckable", "", "The wording is not the source's.", self.candidates[0][1])
+        return self._at("uncheckable", "", "The wording is not the source's.", self.best)
 
     def _at(self, status: str, method: str, reason: str, sentence: Sentence | None) -> Verdict:
         """Return a verdict that rests on a sentence."""
@@ -103,7 +100,8 @@ class _Comparison:
             return Verdict(status, method, reason, address=self.source.address)
         quote = " ".join(sentence.text.split())
         end = sentence.start + len(sentence.text)
-        return Verdict(status, method, reason, quote, sentence.start, end, self.source.address)
+        score = next((score for score, other in self.candidates if other is sentence), 1.0)
+        return Verdict(status, method, reason, quote, sentence.start, end, self.source.address, min(score, 1.0))
 
     def _place(self, flat: str) -> int | None:
         """Return where a normalised text stands as whole words; None if it does not."""
@@ -123,12 +121,14 @@ class _Comparison:
         likely = [sentence for _, sentence in self.candidates]
         return next((sentence for sentence in likely if flat in normalized(sentence.text)), next(iter(likely), None))
 
-    # Quotes
-
     def _quotes(self) -> Verdict | None:
         is_block = self.claim.kind == "quote"
         quoted = [self.text] if is_block else [match[1] for match in _QUOTED.finditer(self.text)]
-        long = [quote for quote in quoted if is_block or _is_long(quote)]
+        long = [
+            quote
+            for quote in quoted
+            if is_block or len(quote.split()) >= _QUOTE_WORDS or len(_CJK.findall(quote)) >= _QUOTE_CHARACTERS
+        ]
         for quote in long:
             pieces = [
                 piece for piece in re.split(r"\[?(?:…|\.\.\.|……)\]?", normalized(quote).strip('"')) if piece.strip()
@@ -162,8 +162,6 @@ class _Comparison:
             if shared >= _MISQUOTE * len(content):
                 return sentence
         return None
-
-    # Figures
 
     def _slots(self) -> Verdict | None:
         """Compare figure with figure where a sentence has the same words around them."""
@@ -231,7 +229,7 @@ class _Comparison:
         """Look for each figure: in the best sentences' paragraphs to agree, in the best sentence to differ."""
         for figure in self.figures:
             near = [sentence for score, sentence in self.candidates[:3] if score >= _NEAR / 2]
-            around = [each for sentence in near for each in self.source.paragraph(sentence.paragraph)]
+            around = [each for sentence in near for each in self.source.paragraphs[sentence.paragraph]]
             if any(agrees(figure, other) for sentence in around for other in sentence.figures):
                 continue
             if any(agrees(figure, other) for other in self.source.figures):
@@ -265,13 +263,9 @@ class _Comparison:
             return None
         return self._differs(figure, rivals[0], sentence)
 
-    # Order, opposites and names
-
     def _order(self) -> Verdict | None:
         """Find the two sides of "than", "before" or "because" exchanged, or a word replaced by its opposite."""
-        for score, sentence in self.candidates[:1]:
-            if score < _NEAR:
-                continue
+        for score, sentence in self.candidates[: self.best is not None]:
             if score >= _SAME and is_turned_round(self.text, sentence.text):
                 return self._at("contradicted", "order", "The source has it the other way round.", sentence)
             mine, theirs = _words(self.text), _words(sentence.text)
@@ -316,10 +310,6 @@ class _Comparison:
             if is_part and has_figures and _is_negated(self.text) == _is_negated(sentence.text):
                 return sentence
         return None
-
-
-def _is_long(quote: str) -> bool:
-    return len(quote.split()) >= _QUOTE_WORDS or len(re.findall(r"[\u3400-\u9fff]", quote)) >= _QUOTE_CHARACTERS
 
 
 def _tokens(text: str) -> list[str]:

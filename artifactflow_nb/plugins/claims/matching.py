@@ -87,10 +87,6 @@ class Context:
         words = tuple(hints["difference"] + hints["change"] + hints["sum"])
         return bool(pattern_of(words).search(self.text) or phrase_pattern("respectively").search(self.text))
 
-    def clause_of(self, figure: Figure) -> str:
-        """Return the clause of a figure."""
-        return next((self.text[a:b] for a, b in clauses(self.text) if a <= figure.start < b), self.text)
-
 
 class ValueIndex:
     """All values, found by their size."""
@@ -103,11 +99,6 @@ class ValueIndex:
         self._others = [value for value in self.values if value.figure.kind not in {"number", "year"}]
         self._bare = sorted(bare, key=lambda entry: abs(entry[0]))
         self._bare_sizes = [abs(entry[0]) for entry in self._bare]
-
-    @property
-    def has_values(self) -> bool:
-        """Whether there is a value."""
-        return bool(self.values)
 
     def equal(self, figure: Figure, context: Context) -> list[Value]:
         """Return the values that a figure can be, converted and rounded."""
@@ -141,7 +132,7 @@ class ValueIndex:
         """Return the value that a figure is or should be; None if no value is about it."""
         equal = sorted(self.equal(figure, context), key=context.overlap, reverse=True)
         best = equal[0] if equal else None
-        if best is not None and has_all_labels(best, context):
+        if best is not None and best.labels and all(map(context.has, best.labels)):
             return Match("supported", best.figure.text, best.place)
         bound = self._bound(figure, context)
         if bound is not None:
@@ -278,14 +269,10 @@ def is_comparable(figure: Figure, other: Figure) -> bool:
     return any(1 / _LARGEST_RATIO <= ratio <= _LARGEST_RATIO for ratio in values)
 
 
-def has_all_labels(value: Value, context: Context) -> bool:
-    """Return whether the claim has all labels of a value."""
-    return bool(value.labels) and all(map(context.has, value.labels))
-
-
 def has_extras(value: Value, figure: Figure, context: Context) -> bool:
     """Return whether the clause says more about the figure than the labels do, so that the label is in doubt."""
-    clause = context.clause_of(figure).replace(figure.text, " ")
+    text = context.text
+    clause = next((text[a:b] for a, b in clauses(text) if a <= figure.start < b), text).replace(figure.text, " ")
     synonyms, generic = lists()["synonyms"], {*lists()["generic"]}
     labels = value.labels | set(terms(value.place.row)) | set(terms(value.place.column))
     rest = [term for term in terms(clause) if synonyms.get(term, term) not in labels and term not in generic]

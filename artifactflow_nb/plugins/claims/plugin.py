@@ -1,5 +1,7 @@
 """The plugin `claims` as the engine sees it."""
 
 from artifactflow_nb.engine.plugin import Plugin
+from artifactflow_nb.plugins.claims.frame import CHECKS, CLAIMS_FRAME
+from artifactflow_nb.plugins.claims.versions import check_version
 
-CLAIMS = Plugin("claims")
+CLAIMS = Plugin("claims", tables=(CHECKS,), frames=(CLAIMS_FRAME,), on_artifact_written=check_version)

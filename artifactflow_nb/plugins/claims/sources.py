@@ -58,13 +58,13 @@ class Source:
     @cached_property
     def sentences(self) -> list[Sentence]:
         """The sentences, lines of tables among them; lines that a page broke are joined."""
-        found: list[Sentence] = []
-        text, place = self.text[:_MOST_CHARACTERS], 0
-        for paragraph, block in enumerate(_split(text)):
-            for start, end in sentences(block):
-                found.append(Sentence(block[start:end], place + start, paragraph))
-            place += len(block)
-        return found
+        text = self.text[:_MOST_CHARACTERS]
+        cuts = [0, *(match.end() for match in _PARAGRAPH.finditer(text)), len(text)]
+        return [
+            Sentence(text[place + start : place + end], place + start, paragraph)
+            for paragraph, (place, stop) in enumerate(pairwise(cuts))
+            for start, end in sentences(text[place:stop])
+        ]
 
     @cached_property
     def figures(self) -> list[Figure]:
@@ -89,10 +89,6 @@ class Source:
         """Return how rare a term is in the source."""
         return math.log(1 + len(self.sentences) / (1 + len(self._index.get(term, ())))) + 0.1
 
-    def has(self, term: str) -> bool:
-        """Return whether a sentence has the term."""
-        return term in self._index
-
     def candidates(self, wanted: Sequence[str], limit: int = 6) -> list[tuple[float, Sentence]]:
         """Return the sentences that share most with these terms, each with the shared part of the weight."""
         unique = dict.fromkeys(wanted)
@@ -107,19 +103,10 @@ class Source:
         best = scores.most_common(limit)
         return [(score / total, self.sentences[number]) for number, score in best]
 
-    def paragraph(self, number: int) -> list[Sentence]:
-        """Return the sentences of a paragraph."""
-        return self._paragraphs[number]
-
     @cached_property
-    def _paragraphs(self) -> dict[int, list[Sentence]]:
+    def paragraphs(self) -> dict[int, list[Sentence]]:
+        """The sentences of each paragraph."""
         paragraphs: dict[int, list[Sentence]] = defaultdict(list)
         for sentence in self.sentences:
             paragraphs[sentence.paragraph].append(sentence)
         return dict(paragraphs)
-
-
-def _split(text: str) -> list[str]:
-    """Return the paragraphs with what follows them, so that their lengths add up to the text's."""
-    cuts = [0, *(match.end() for match in _PARAGRAPH.finditer(text)), len(text)]
-    return [text[a:b] for a, b in pairwise(cuts) if a < b]

@@ -1,0 +1,88 @@
+"""The table and the frame of the claims of runs."""
+
+from artifactflow_nb.analysis.frames.api import Frames, frame_method
+from artifactflow_nb.store.frames import (
+    ENUM,
+    FLOAT,
+    IDS,
+    INT,
+    TEXT,
+    TIME,
+    Column,
+    Frame,
+    reading_order,
+    run_filters,
+    stored_columns,
+    time_filters,
+)
+from artifactflow_nb.store.schema import Table
+
+CHECKS = Table(
+    "claims",
+    """
+    check_id TEXT NOT NULL, claim_id TEXT NOT NULL, tool_call_id TEXT,
+    conversation_id TEXT NOT NULL, artifact_id TEXT NOT NULL, version INTEGER, n INTEGER NOT NULL,
+    text TEXT NOT NULL, kind TEXT NOT NULL, n_figures INTEGER NOT NULL,
+    status TEXT NOT NULL, method TEXT, reason TEXT, score REAL,
+    address TEXT, source_title TEXT, quote TEXT, "start" INTEGER, "end" INTEGER, page INTEGER,
+    checker TEXT NOT NULL, source_sha256 TEXT, checked_at INTEGER
+    """,
+    key="check_id",
+)
+"""The checks of claims: `check_id` is the id of the claim and a number.
+
+The version is that of the tool call: a fork gives versions other numbers. `version` is the number of a version that a
+person wrote, and `checked_at` is NULL for a check at the time of the version.
+"""
+
+STANDING = """
+main.claims AS c JOIN main.artifact_versions AS v ON v.conversation_id = c.conversation_id
+AND v.artifact_id = c.artifact_id AND (v.tool_call_id = c.tool_call_id OR v.version = c.version)
+AND c.rowid = (SELECT d.rowid FROM main.claims AS d WHERE d.check_id BETWEEN c.claim_id || '/' AND c.claim_id || '0'
+ORDER BY d.method IS 'person' DESC, d.rowid DESC LIMIT 1)
+"""
+"""The check of each claim that counts: a person's last verdict, else the last check."""
+
+_CHECKED_AT = "coalesce(c.checked_at, v.created_at)"
+
+CLAIMS_FRAME = Frame(
+    "claims",
+    reading_order(
+        "text status method reason quote address",
+        *stored_columns(IDS, TEXT, "c", claim_id="Id of the claim.", run_id="Run whose sources were read."),
+        *stored_columns(IDS, TEXT, "c", conversation_id="Conversation of the artifact.", artifact_id="Id in it."),
+        *stored_columns(IDS, INT, "v", version="Version of the artifact."),
+        *stored_columns("what", INT, "c", n="Number of the claim in the version, from 0."),
+        *stored_columns("what", TEXT, "c", text="The claim; a cell of a table with its labels."),
+        *stored_columns("what", ENUM, "c", kind="fact, quote, figure or computed."),
+        *stored_columns("what", INT, "c", n_figures="Figures of the claim."),
+        *stored_columns(
+            "check",
+            ENUM,
+            "c",
+            status="supported, contradicted, unsupported, uncheckable or unchecked.",
+            method="The rule: quotes, figures, names, order, words; computed, model or person; NA if none decided.",
+        ),
+        *stored_columns("check", TEXT, "c", reason="The reason, or the note of a person."),
+        *stored_columns("check", FLOAT, "c", score="Share of the claim's content in the passage, from 0 to 1."),
+        *stored_columns("source", TEXT, "c", address="Address of the source.", source_title="Title of the source."),
+        *stored_columns("source", TEXT, "c", quote="The passage."),
+        *stored_columns("source", INT, "c", start="Where the passage begins in the text of the source."),
+        *stored_columns(
+            "source", INT, "c", end="Where the passage ends.", page="Page of the source; NA without pages."
+        ),
+        *stored_columns("check", TEXT, "c", checker="Who checked: rules, or the name of a person."),
+        *stored_columns("source", TEXT, "c", source_sha256="Hash of the text of the source."),
+        Column("checked_at", "check", TIME, _CHECKED_AT, "When it was checked."),
+    ),
+    STANDING,
+    "v.rowid, c.n",
+    {**run_filters("c", "checked_at"), **time_filters(_CHECKED_AT)},
+)
+
+
+claims_df = frame_method(
+    Frames.llm_calls_df,
+    CLAIMS_FRAME,
+    "Return one row per claim of a version of an artifact, with the check that counts; times apply to `checked_at`.",
+)

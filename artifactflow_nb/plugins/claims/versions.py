@@ -1,0 +1,161 @@
+"""Checks of the claims of an artifact's version against the sources that they cite, as the run has read them."""
+
+import hashlib
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from artifactflow_nb.engine.cited_sources import load_evidence
+from artifactflow_nb.plugins.claims.checker import Verdict, check
+from artifactflow_nb.plugins.claims.figures import read_figures
+from artifactflow_nb.plugins.claims.frame import CHECKS
+from artifactflow_nb.plugins.claims.language import terms
+from artifactflow_nb.plugins.claims.prose import Claim, split_claims
+from artifactflow_nb.plugins.claims.sources import Source
+from artifactflow_nb.sources.citation_marks import MARK, cited_numbers, listed_sources, source_entries
+from artifactflow_nb.sources.citations import find_addresses
+from artifactflow_nb.sources.values import Evidence
+from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.artifacts import NEXT_VERSION, Authorship, NewVersion
+from artifactflow_nb.store.encoding import insert
+from artifactflow_nb.store.schema import to_microseconds
+
+RULES = "rules"
+"""The checker of layer 1."""
+
+_MOST_CLAIMS = 500
+_MOST_SOURCE_CHARACTERS = 1_000_000
+_LONGEST = 1_000
+_PAGE = re.compile(r"#p(?:age)?-?(\d+)\Z")
+_PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n|\n(?=\s{0,3}#)")
+
+
+def cited_claims(markdown: str) -> list[tuple[Claim, Sequence[str]]]:
+    """Return the claims of a text, each with the addresses that the claim cites.
+
+    A sentence without a citation has those of the sentences after it in its paragraph, a block quote without one those
+    of the claim before it. A text that cites nothing has no claims.
+    """
+    listed = {number: source.address for number, source in listed_sources(markdown).items()}
+    entries = [entry.span() for entry in source_entries(markdown)]
+    claims = [
+        claim
+        for claim in split_claims(markdown)
+        if not any(start - 2 <= claim.start < end for start, end in entries)
+        and (len(claim.plain.split()) > 2 or len(terms(claim.plain)) > 1 or claim.kind == "cell")  # noqa: PLR2004 - "Yes."
+    ]
+    found: list[tuple[Claim, Sequence[str]]] = []
+    following: Sequence[str] = ()
+    for number in reversed(range(len(claims))):
+        claim = claims[number]
+        region = markdown[claim.start : claims[number + 1].start if number + 1 < len(claims) else None]
+        region, *rest = _PARAGRAPH_END.split(region, maxsplit=1)
+        is_joined = not rest and (claim.kind == "sentence" or (claim.kind == "cell" and "\n" not in region))
+        numbers = [each for mark in MARK.finditer(region) for each in cited_numbers(mark["numbers"])]
+        own = [listed[each] for each in numbers if each in listed] + find_addresses(region)
+        following = tuple(dict.fromkeys(own)) or (following if is_joined else ())
+        found.insert(0, (claim, following))
+    for number, (claim, addresses) in enumerate(found[1:], 1):
+        if claim.kind == "quote" and not addresses:
+            found[number] = claim, found[number - 1][1]
+    return found if any(addresses for _, addresses in found) else []
+
+
+@lru_cache(maxsize=16)
+def _source(text: str, address: str) -> Source:
+    """Keep the indexes of the last sources: an agent changes a text in many small steps."""
+    return Source(text, address)
+
+
+def verdict_of(claim: Claim, addresses: Sequence[str], evidence: Evidence) -> Verdict:
+    """Compare a claim with what the run has read of its sources; unchecked if a source that was not read could decide.
+
+    A search result is a part of its source only, so that it can support a claim and do no more.
+    """
+    texts = {address: evidence.text(address).strip() and evidence.text(address) for address in addresses}
+    if sum(map(len, texts.values())) > _MOST_SOURCE_CHARACTERS:
+        return Verdict("unchecked", reason="The sources are too long to be checked.")
+    snippets = [
+        _source(evidence.snippet(each), each) for each in addresses if not texts[each] and evidence.snippet(each)
+    ]
+    sources = [_source(text, address) for address, text in texts.items() if text] + snippets
+    if addresses and not sources:
+        return Verdict("unchecked", reason="This run has not read the source.")
+    try:
+        verdict = check(claim, sources)
+    except Exception as error:  # noqa: BLE001 - whatever fails in a rule must not fail the write, and decides nothing
+        return Verdict("unchecked", reason=f"The check failed: {type(error).__name__}.")
+    if verdict.status != "supported" and not all(texts.values()):
+        return Verdict("unchecked", reason="This run has not read all of the sources.")
+    return verdict
+
+
+def check_rows(markdown: str, evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """Yield the columns of a check for each claim of a text, without its ids."""
+    titles = {source.address: source.title for source in listed_sources(markdown).values()}
+    for n, (claim, addresses) in enumerate(cited_claims(markdown)):
+        too_many = Verdict("unchecked", reason=f"Only the first {_MOST_CLAIMS} claims of a text are checked.")
+        verdict = verdict_of(claim, addresses, evidence) if n < _MOST_CLAIMS else too_many
+        address = verdict.address or next(iter(addresses), "")
+        text = evidence.text(address) or evidence.snippet(address)
+        page = _PAGE.search(address)
+        plain = re.sub(r" (?=[.,;:!?])", "", claim.plain)
+        n_figures = sum(figure.kind != "name" for figure in read_figures(claim.plain))
+        is_quote = claim.kind == "quote" or verdict.method == "quotes"
+        yield {
+            "n": n,
+            "text": f"{claim.label}: {plain}"[:_LONGEST] if claim.label else plain[:_LONGEST],
+            "kind": "quote" if is_quote else "figure" if n_figures else "fact",
+            "n_figures": n_figures,
+            "status": verdict.status,
+            "method": verdict.method or None,
+            "reason": verdict.reason,
+            "score": round(verdict.score, 3) if verdict.quote else None,
+            "address": address or None,
+            "source_title": titles.get(address),
+            "quote": verdict.quote[:_LONGEST] or None,
+            "start": verdict.start if verdict.quote else None,
+            "end": verdict.end if verdict.quote else None,
+            "page": int(page[1]) if page else None,
+            "checker": RULES,
+            "source_sha256": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else None,
+        }
+
+
+def check_version(db: sqlite3.Connection, by: Authorship, _before: Artifact | None, version: NewVersion) -> None:
+    """Check a version of a text when it is written; this runs in the thread of the store, in the same transaction."""
+    if version.content_type != "text/markdown" or version.update_type == "delete":
+        return
+    number = db.execute(NEXT_VERSION, (by.conversation_id, version.artifact_id)).fetchone()[0]
+    run = db.execute("SELECT run_id FROM runs WHERE message_id = ?", (by.message_id,)).fetchone()
+    run_id = by.run_id or (run and run["run_id"])
+    if run_id is None:
+        return
+    place = by.tool_call_id or f"{by.conversation_id}/v{number}"
+    owner = {
+        "tool_call_id": by.tool_call_id,
+        "conversation_id": by.conversation_id,
+        "artifact_id": version.artifact_id,
+        "version": None if by.tool_call_id else number,
+        "run_id": run_id,
+    }
+    add_checks(db, version.content, owner, f"{place}/{version.artifact_id}", to_microseconds(by.at) if by.at else None)
+
+
+def add_checks(
+    db: sqlite3.Connection, markdown: str, owner: Mapping[str, Any], place: str, at: int | None = None
+) -> None:
+    """Write a check of each claim of a text; `owner` are the columns of the version, `place` begins the ids."""
+    cited = list(dict.fromkeys(address for _, addresses in cited_claims(markdown) for address in addresses))
+    evidence = load_evidence(db, owner["run_id"], cited)
+    for row in check_rows(markdown, evidence) if cited else ():
+        write_check(db, {**owner, **row, "claim_id": f"{place}/{row['n']}", "checked_at": at})
+
+
+def write_check(db: sqlite3.Connection, row: Mapping[str, Any]) -> None:
+    """Write a check after the earlier ones of its claim."""
+    sql = "SELECT count(*) FROM claims WHERE check_id BETWEEN ? || '/' AND ? || '0'"
+    number = db.execute(sql, (row["claim_id"], row["claim_id"])).fetchone()[0]
+    insert(db, CHECKS.name, {**row, "check_id": f"{row['claim_id']}/{number}"})
