@@ -124,11 +124,12 @@ def test_frames_of_a_sealed_run_equal_the_frames_of_its_store(
         "project_runs": run.projects.runs_df(),
         "approvals": run.approvals_df(),
         "sources": run.sources_df(),
+        "claims": run.claims_df(),
     }
     branch_columns = {"n_siblings", "is_active", "sibling_index"}  # other branches are not in the file
     for name, frame in expected.items():
         columns = [column for column in frame.columns if column not in branch_columns]
-        assert len(frame) > 0 or name in {"plan_steps", "blocks", "evaluations", "project_runs"}
+        assert len(frame) > 0 or name in {"plan_steps", "blocks", "evaluations", "project_runs", "claims"}
         pd.testing.assert_frame_equal(found[name][columns], frame[columns])
 
 

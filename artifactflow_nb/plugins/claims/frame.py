@@ -3,7 +3,6 @@
 from artifactflow_nb.analysis.frames.api import Frames, frame_method
 from artifactflow_nb.store.frames import (
     ENUM,
-    FLOAT,
     IDS,
     INT,
     TEXT,
@@ -23,7 +22,7 @@ CHECKS = Table(
     check_id TEXT NOT NULL, claim_id TEXT NOT NULL, tool_call_id TEXT,
     conversation_id TEXT NOT NULL, artifact_id TEXT NOT NULL, version INTEGER, n INTEGER NOT NULL,
     text TEXT NOT NULL, kind TEXT NOT NULL, n_figures INTEGER NOT NULL,
-    status TEXT NOT NULL, method TEXT, reason TEXT, score REAL,
+    status TEXT NOT NULL, method TEXT, reason TEXT, score INTEGER,
     address TEXT, source_title TEXT, quote TEXT, "start" INTEGER, "end" INTEGER, page INTEGER,
     checker TEXT NOT NULL, source_sha256 TEXT, checked_at INTEGER
     """,
@@ -64,7 +63,7 @@ CLAIMS_FRAME = Frame(
             method="The rule: quotes, figures, names, order, words; computed, model or person; NA if none decided.",
         ),
         *stored_columns("check", TEXT, "c", reason="The reason, or the note of a person."),
-        *stored_columns("check", FLOAT, "c", score="Share of the claim's content in the passage, from 0 to 1."),
+        *stored_columns("check", INT, "c", score="Share of the claim's content in the passage, in per cent."),
         *stored_columns("source", TEXT, "c", address="Address of the source.", source_title="Title of the source."),
         *stored_columns("source", TEXT, "c", quote="The passage."),
         *stored_columns("source", INT, "c", start="Where the passage begins in the text of the source."),

@@ -112,7 +112,7 @@ def check_rows(markdown: str, evidence: Evidence) -> Iterator[dict[str, Any]]:
             "status": verdict.status,
             "method": verdict.method or None,
             "reason": verdict.reason,
-            "score": round(verdict.score, 3) if verdict.quote else None,
+            "score": round(100 * verdict.score) if verdict.quote else None,
             "address": address or None,
             "source_title": titles.get(address),
             "quote": verdict.quote[:_LONGEST] or None,

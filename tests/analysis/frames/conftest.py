@@ -17,7 +17,11 @@ def answer(request: object) -> str:
     system, *rest = request.messages  # type: ignore[attr-defined]
     if "search agent" in system.content:
         return "Here."
-    turns = [delegate("search_agent", "look") + call("read_artifact", id="nothing"), report("One.\nTwo."), "Done."]
+    turns = [
+        delegate("search_agent", "look") + call("read_artifact", id="nothing"),
+        report("One.\nTwo is in https://two.example/."),
+        "Done.",
+    ]
     started = max(place for place, message in enumerate(rest) if "ook" in message.content and message.role == "user")
     return turns[len(rest[started:]) // 2]
 

@@ -66,6 +66,9 @@ def add_run(db: Any, number: int) -> None:
     head = ProjectInfo.create("p", ProjectTemplate.load())
     project = {"content_type": PROJECT_MEDIA_TYPE, "content": head.to_json(), "run_id": None}
     insert(db, "artifact_versions", {"artifact_id": PROJECT_ID, **of_run, **texts, **counts, **project})
+    check = {**dict.fromkeys(("text", "kind", "status", "checker"), "x"), "n": 0, "n_figures": 0, "claim_id": key}
+    of_call = {"check_id": f"{key}/0", "tool_call_id": key, "run_id": key, "conversation_id": key, "artifact_id": "g"}
+    insert(db, "claims", {**check, **of_call})
     job = {**dict.fromkeys(("agent_name", "instruction"), "x"), "kind": "execute", "step_id": "1", "attempt": 1, "n": 1}
     insert(db, "plan_jobs", {**job, "job_id": key, "plan_id": key, "run_id": key, "tool_call_id": key, "started_at": 1})
 

@@ -84,6 +84,10 @@ CONTRACT = {
         "asked_at, decided_at, scope, request_id, run_id"
     ),
     "sources": ("title, uri, media_type, n_chars, omitted, fetched_at, sha256, extractor, source_id"),
+    "claims": (
+        "text, status, method, reason, quote, address, n, kind, n_figures, score, source_title, start, end, page, "
+        "checker, source_sha256, checked_at, claim_id, run_id, conversation_id, artifact_id, version"
+    ),
 }
 
 
@@ -148,10 +152,11 @@ def test_columns_follow_the_conventions(name: str) -> None:
 
 
 def test_column_name_has_one_type_in_all_frames() -> None:
-    """No column has the name of a group."""
+    """No column has the name of a group of its frame."""
     columns = [column for frame in frames.all_frames() for column in frame.columns]
     assert len({(column.name, column.dtype) for column in columns}) == len({column.name for column in columns})
-    assert not {column.name for column in columns} & {column.group for column in columns}
+    for frame in frames.all_frames():
+        assert not {column.name for column in frame.columns} & {column.group for column in frame.columns}
 
 
 def test_columns_df_lists_every_column(sample_store: Path, open_workbench: OpenWorkbench) -> None:

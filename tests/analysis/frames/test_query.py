@@ -87,7 +87,7 @@ def test_types_follow_the_column_name_only_if_values_fit(sample_store: Path) -> 
         "success_2": "boolean",
         "status": "object",
         "b": "object",
-        "n": "object",
+        "n": "Int64",
         "n_2": "string",
         "n_3": "Float64",
     }
