@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -136,6 +138,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.is_on = False
+        self.walked: list[tuple[str, str]] = []
         self.passed: list[tuple[str, str]] = []
         self.n_calls = 0
         self._start_of: dict[CodeType, int] = {}
@@ -148,18 +151,16 @@ class Calls:
         if not (self.is_on and is_start):
             return
         self.n_calls += 1
+        self.walked.append((code.co_filename, code.co_qualname))
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         if any(holds(frame.f_locals.get(name)) for name in names if name != "self"):
             self.passed.append((code.co_filename, code.co_qualname))
 
 
-def hops() -> Iterator[Figure]:
+def hops(calls: Calls) -> Iterator[Figure]:
     """The functions that receive a question before the model request, and the calls for one streamed chunk."""
     import artifactflow_nb as af
 
-    calls = Calls()
-    threading.setprofile(calls)
-    sys.setprofile(calls)
     n_chunks = 2_000
     n_passed: list[int] = []
 
@@ -175,8 +176,6 @@ def hops() -> Iterator[Figure]:
         calls.is_on = True
         wb.ask(QUESTION).wait()
         calls.is_on = False
-        sys.setprofile(None)
-        threading.setprofile(None)
         wb.close()
     passed = set(calls.passed[: n_passed[1]])
     yield "files that a question passes through before the model", len({name for name, _ in passed}), 15
@@ -184,12 +183,59 @@ def hops() -> Iterator[Figure]:
     yield "calls that a streamed chunk causes", round(calls.n_calls / n_chunks, 1), 10
 
 
+def distinct(walk: list[tuple[str, str]], name: str, n_files: int, n_functions: int) -> Iterator[Figure]:
+    """The functions of a walk and their files, each counted once."""
+    yield f"files {name}", len({path for path, _ in walk}), n_files
+    yield f"functions {name}", len(set(walk)), n_functions
+
+
+def walks(calls: Calls) -> Iterator[Figure]:
+    """The functions from a question to the model request, and from `run.approve()` to the row of the decision."""
+    import artifactflow_nb as af
+
+    numbers = count()
+    params = "<id>text{}</id><title>T</title><content>T</content>"
+    write = f"<tool_call><name>create_artifact</name><params>{params}</params></tool_call>"
+    question: list[list[tuple[str, str]]] = []
+
+    def reply(_request: Any) -> str:
+        calls.is_on = False
+        question.append(calls.walked.copy())
+        calls.walked.clear()
+        return write.format(n) if (n := next(numbers)) % 2 == 0 else "It is written."
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = af.ScriptedModel(reply)
+        with af.Workbench(model=model, data_dir=folder, approvals={"create_artifact": "ask"}) as wb:
+            for is_measured in (False, True):  # the first run loads what the second does not load again
+                calls.walked.clear()
+                calls.is_on = is_measured
+                run = wb.ask(QUESTION)
+                while not run.pending:
+                    time.sleep(0.01)
+                time.sleep(0.5)  # the task of the run ends after it has stored the request
+                calls.walked.clear()
+                calls.is_on = is_measured
+                run.approve()
+                run.wait()
+    decision = question[3]
+    row = next(i for i, (_, name) in enumerate(decision) if name == "ApprovalStore.decide.<locals>.work")
+    yield from distinct(question[2], "from a question to the model request", 61, 220)
+    yield from distinct(decision[: row + 1], "from run.approve() to the row", 21, 62)
+
+
 def main() -> int:
     """Print all figures; 1 if a limit is passed."""
     files = tracked()
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files if path.suffix == ".py"}
     entries = {path.relative_to(PACKAGE).parts[0] for path in files}
-    figures = [("entries of the package folder", float(len(entries)), 20.0), *sizes(trees), *names(trees), *hops()]
+    calls = Calls()  # for all threads: the thread of the engine lives as long as the process
+    threading.setprofile(calls)
+    sys.setprofile(calls)
+    walked = [*hops(calls), *walks(calls)]
+    sys.setprofile(None)
+    threading.setprofile(None)
+    figures = [("entries of the package folder", float(len(entries)), 20.0), *sizes(trees), *names(trees), *walked]
     for name, value, limit in figures:
         print(f"{name:<60}{value:>9,.10g}  limit {limit:,.10g}{'' if value <= limit else '  OVER THE LIMIT'}")
     print("\n".join(rooms(trees)))
