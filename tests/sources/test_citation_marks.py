@@ -99,13 +99,13 @@ def test_items_of_other_lists_are_not_sources(report: str, numbers: set[int]) ->
 
 
 def test_marks_have_the_numbers_of_the_list() -> None:
-    """Until a run ends, an address may have two numbers: the marks are those of the displayed list."""
+    """Until a run ends, an address may have two numbers: the marks have the numbers of the displayed list."""
     report = "Both [1, 3] and [3].\n\n1. A — https://e.org/a\n2. B — https://e.org/b\n3. A again — https://e.org/a\n"
     assert re.findall(r"\[\d\]</span>", cited(report)) == ["[1]</span>", "[3]</span>", "[3]</span>"]
 
 
 def test_list_has_the_numbers_that_its_marks_cite() -> None:
-    """A list that leaves out a number keeps it; a list that repeats one is counted."""
+    """A list that leaves out a number keeps its numbers; a list that repeats a number is counted."""
     html = cited("Both [2] and [4].\n\n[2] A: https://e.org/a\n[4] B: https://e.org/b\n[5] C: https://e.org/c\n")
     assert re.findall(r"<(?:ol|li)[^>]*>", html) == ['<ol start="2">', "<li>", '<li value="4">', "<li>"]
     assert "value" not in cited("1. A\n1. B\n7. C\n")
@@ -181,7 +181,7 @@ LIST = f"\n\n## Sources\n\n1. A: {A}\n2. B: {B}\n"
     ],
 )
 def test_marks_of_models_become_plain(text: str, expected: str) -> None:
-    """Only citations of listed sources are changed, and small raised numbers only if there are no other citations."""
+    """Only citations of listed sources are changed, and small raised numbers only in a text without other citations."""
     assert renumbered(text + LIST) == expected + LIST
 
 
@@ -199,7 +199,7 @@ def test_marks_of_models_become_plain(text: str, expected: str) -> None:
 )
 @pytest.mark.parametrize("entry", ["(1) A: ", "> [1] A ", "1\\. A ", "1. **A**\n   - URL: "])
 def test_lists_of_models_are_found(heading: str, entry: str) -> None:
-    """Whatever the language of the heading, and with the address below the title."""
+    """The heading may be in any language, and the address may be below the title."""
     (source,) = listed_sources(
         f"1. Do [this](https://e.org/x)\n2. Rest\n\nX [1].\n\n{heading}\n\n{entry}https://e.org/a\n"
     ).values()
@@ -207,7 +207,7 @@ def test_lists_of_models_are_found(heading: str, entry: str) -> None:
 
 
 def test_footnotes_with_addresses_are_sources() -> None:
-    """A footnote without an address remains; so does a text without sources."""
+    """A footnote without an address does not change, nor does a text without sources."""
     report = f"X[^1] and Y[^2].[^3]\n\n[^1]: A, {A}\n[^2]: {B}\n[^3]: A note."
     assert renumbered(report) == f"X[1] and Y[2].[^3]\n\n[1] A, {A}\n[2] {B}\n[^3]: A note."
     assert renumbered("X【1】[^1]\n\n[^1]: A note.") == "X【1】[^1]\n\n[^1]: A note."
@@ -227,7 +227,7 @@ def test_footnotes_with_addresses_are_sources() -> None:
     ],
 )
 def test_an_address_gets_one_number(report: str, expected: str) -> None:
-    """Duplicates and gaps go, in the list and in the citations, but not in code and formulas."""
+    """Duplicates and gaps disappear from the list and the citations, but not from code and formulas."""
     assert renumbered(report) == expected
     assert renumbered(expected) == expected
 
@@ -243,7 +243,7 @@ def test_an_address_gets_one_number(report: str, expected: str) -> None:
     ],
 )
 def test_correct_or_ambiguous_report_is_unchanged(report: str) -> None:
-    """A report is unchanged if its numbers are correct, or if new ones could cite another source."""
+    """A report is unchanged if its numbers are correct, or if new numbers could cite another source."""
     assert renumbered(report) == report
 
 

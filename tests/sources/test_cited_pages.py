@@ -21,7 +21,7 @@ PAGE = [
 
 
 def rows(png: bytes) -> list[bytes]:
-    """The rows of RGB pixels."""
+    """Return the rows of RGB pixels."""
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     width, _ = struct.unpack(">II", png[16:24])
     start = png.index(b"IDAT")
@@ -31,7 +31,7 @@ def rows(png: bytes) -> list[bytes]:
 
 
 def marked_rows(png: bytes) -> list[int]:
-    """The numbers of the rows with a yellow pixel, in points from the top."""
+    """Return the positions of the rows with a yellow pixel, in points from the top."""
     found = rows(png)
     scale = len(found) / 800
     return sorted({round(n / scale) for n, row in enumerate(found) if b"\xff\xff\x66" in row})
@@ -144,7 +144,7 @@ def test_unknown_citation_lists_the_numbers(wb: af.Workbench) -> None:
 
 
 def test_mark_is_at_the_passage_below_characters_beyond_the_basic_plane(tmp_path: Path) -> None:
-    """Chromium prints emoji in this way: each counts as two characters of the page."""
+    """Chromium prints emoji in this way: each emoji counts as two characters of the page."""
     unicode_map = b"1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfchar <01> <D83DDE00> endbfchar"
     text = (
         b"BT /F1 12 Tf 72 700 Td (\x01\x01\x01\x01\x01) Tj 0 -200 Td (Herons wait.) Tj 0 -200 Td (Otters swim.) Tj ET"

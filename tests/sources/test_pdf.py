@@ -35,7 +35,7 @@ RIGHT = [
 
 
 def two_columns(*, by_row: bool) -> list[Line]:
-    """A title across two columns of text."""
+    """Return a title across two columns of text."""
     left = paragraph(*LEFT, *LEFT, x=72, y=650)
     right = paragraph(*RIGHT, *RIGHT, x=320, y=650)
     rows = [line for pair in zip(left, right, strict=True) for line in pair]
@@ -47,7 +47,7 @@ def two_columns(*, by_row: bool) -> list[Line]:
 
 @pytest.mark.parametrize("by_row", [True, False])
 def test_columns_are_read_one_after_the_other(by_row: bool) -> None:
-    """Columns are read from left to right, whatever the order of the lines in the file."""
+    """Columns are read from left to right; the order of the lines in the file does not matter."""
     (page,) = read_pdf(pdf(two_columns(by_row=by_row)), 60).pages
     assert " ".join(page.split()) == " ".join(
         ["Animals of the lake in two columns of this journal", *2 * LEFT, *2 * RIGHT]
@@ -70,7 +70,7 @@ def test_ragged_columns_with_a_line_across_are_read_in_order() -> None:
 
 
 def test_columns_of_single_words_are_read_in_order() -> None:
-    """Some programs write each word by itself, so that a column looks like a column of words."""
+    """Some programs write each word separately, so that a column looks like a column of words."""
     rows = []
     for n, pair in enumerate(zip([*LEFT, *LEFT], [*RIGHT, *RIGHT], strict=True)):
         for x, text in zip((72, 330), pair, strict=True):
@@ -90,7 +90,7 @@ def test_tables_are_read_by_row() -> None:
 
 
 def test_running_heads_and_page_numbers_are_left_out() -> None:
-    """Heads of even and odd pages differ, and the first page has its number at the foot."""
+    """Heads of even and odd pages differ, and the number of the first page is at the foot."""
     subjects = ["herons", "otters", "storks", "beavers", "swans", "geese"]
     pages = []
     for n, subject in enumerate(subjects, 11):
@@ -102,7 +102,7 @@ def test_running_heads_and_page_numbers_are_left_out() -> None:
 
 
 def pages_of(*edges: str, foot: bool = True, first: int = 1) -> list[str]:
-    """The pages of a document, each with a title, a line of its own, body text, and a page number."""
+    """Return the pages of a document, each with a title, its own line, body text, and a page number."""
     pages = []
     for n, edge in enumerate(edges, first):
         body = paragraph(f"Paragraph {chr(96 + n)} is long enough to be text.", "It has a second line.", y=680)
@@ -131,7 +131,7 @@ def test_data_at_the_edges_of_pages_stays(edges: list[str]) -> None:
 
 
 def test_line_that_differs_by_the_page_number_is_a_head() -> None:
-    """On the first page it stands below a head that stays there."""
+    """On the first page the line stands below a head that stays there."""
     pages = pages_of(*(f"A. Smith: Herons {n}" for n in range(1, 5)), foot=False)
     assert not [page for page in pages if "Smith" in page][1:]
 
@@ -141,7 +141,7 @@ def test_text_that_all_pages_share_is_not_removed() -> None:
 
 
 def test_divided_words_are_joined() -> None:
-    """Compounds that the document writes elsewhere, or whose parts it uses as words, keep their hyphen."""
+    """A compound keeps the hyphen if the document has the compound, or its parts as words, elsewhere."""
     text = paragraph(
         "The infor-", "mation of a long-", "term study is well-", "known. It is a long study of one term, a",
         "well-known one. The Anglo-", "Saxon name.",
@@ -231,7 +231,7 @@ HERON = ("The heron stands in shallow water", "and waits for small fish.", "Then
 @pytest.mark.parametrize("turned", [0, 90, 180, 270])
 @pytest.mark.parametrize("written", [0, 90, 180, 270])
 def test_turned_pages_are_read_in_order(turned: int, written: int) -> None:
-    """The text may be written upright or turned, on a page that is turned or not; its paragraphs are kept."""
+    """The text may be written upright or turned, on a page that is turned or not; paragraphs are kept."""
     matrix, place = {
         0: ("1 0 0 1", lambda y: (72, 700 - y)),
         90: ("0 1 -1 0", lambda y: (100 + y, 72)),
@@ -245,7 +245,7 @@ def test_turned_pages_are_read_in_order(turned: int, written: int) -> None:
 
 
 def ligature_font(differences: bytes, unicode: str = "") -> tuple[bytes, bytes]:
-    """A font whose code 0x80 is a ligature, and the table of its characters."""
+    """Return a font with a ligature as the code 0x80, and the table of its characters."""
     codes = "".join(f"<{code:02X}> <{code:04X}>\n" for code in range(0x20, 0x7F))
     table = (
         "/CIDInit /ProcSet findresource begin 12 dict begin begincmap 1 begincodespacerange <00> <FF> "
@@ -314,7 +314,7 @@ def test_numbers_of_glyphs_are_read_as_letters() -> None:
 async def test_unreadable_pdf_is_skipped_with_one_clear_line(
     sources: SourceManager, tmp_path: Path, data: bytes, problem: str
 ) -> None:
-    """The others of the folder are indexed."""
+    """The other files of the folder are indexed."""
     (tmp_path / "bad.pdf").write_bytes(data)
     (tmp_path / "good.pdf").write_bytes(pdf("Herons nest."))
     added = await sources.add_folder(tmp_path)
@@ -338,7 +338,7 @@ async def test_scanned_pages_of_a_pdf_with_text_are_listed(sources: SourceManage
 
 
 async def test_long_pdf_is_read_whole(sources: SourceManager, tmp_path: Path) -> None:
-    """2,000 pages."""
+    """All 2,000 pages are read."""
     (tmp_path / "long.pdf").write_bytes(pdf(*[f"Bird number {n} was ringed." for n in range(1, 2001)]))
     added = await sources.add_folder(tmp_path)
     assert not added.skipped
@@ -360,7 +360,7 @@ async def test_pages_beyond_the_limits_are_reported(
 
 
 def children(pid: int | None = None) -> list[int]:
-    """The ids of the processes of a pool that a process started, by default this one."""
+    """Return the ids of the pool's processes that a process started, by default this process."""
     command = ["pgrep", "-P", str(pid or os.getpid()), "-f", "reader_pool"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False)
     return [int(line) for line in listed.stdout.split()]
@@ -420,7 +420,7 @@ async def test_cancelled_indexing_ends_the_processes(database: Database, tmp_pat
 
 
 def test_processes_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
-    """A script without a main guard indexes once, and leaves nothing behind when it dies."""
+    """A script without a main guard indexes once, and leaves no process behind when the kernel dies."""
     write_many(tmp_path / "birds", 40, pages=40)
     script = tmp_path / "script.py"
     script.write_text(
@@ -491,7 +491,7 @@ def test_interrupted_cell_leaves_no_process(tmp_path: Path) -> None:
 async def test_file_that_kills_its_process_is_skipped(
     sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others are read by a new process."""
+    """A new process reads the other files."""
     folder = write_many(tmp_path / "birds", 12)
     command = (
         "import os; from artifactflow_nb.sources import reader_pool as p; real = p.read_file\n"

@@ -64,7 +64,7 @@ TEXTS = {
 async def test_search_finds_what_people_leave_out(
     sources: SourceManager, tmp_path: Path, query: str, name: str
 ) -> None:
-    """The text is the first result, whatever accents, case, points, invisible characters or operators a query has."""
+    """The text is the first result for queries with any accents, case, points, invisible characters or operators."""
     folder = tmp_path / "texts"
     folder.mkdir()
     for stem, text in TEXTS.items():

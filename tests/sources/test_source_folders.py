@@ -24,7 +24,7 @@ HOUR_NS = 3_600 * 10**9
 
 
 def write(path: Path, text: str, *, hours_ago: int = 2) -> Path:
-    """A file that was last changed some hours ago."""
+    """Write a file that was last changed some hours ago."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     then = time.time_ns() - hours_ago * HOUR_NS
@@ -95,7 +95,7 @@ async def test_change_within_the_same_clock_tick_is_noticed(sources: SourceManag
 
 
 async def test_addresses_keep_the_case_of_names(sources: SourceManager, tmp_path: Path):
-    """Two files whose names differ only in case keep addresses without added numbers."""
+    """Two files with names that differ only in case keep addresses without added numbers."""
     write(tmp_path / "Lake Notes" / "README.md", "# Read me\n\nHerons stand in water.")
     write(tmp_path / "Lake Notes" / "readme.md", "# Read me\n\nOtters swim.")
     added = await sources.add_folder(tmp_path / "Lake Notes")
@@ -113,7 +113,7 @@ async def test_emptied_folder_has_no_sources(sources: SourceManager, birds: Path
 
 
 async def test_reading_returns_the_current_text_of_the_file(sources: SourceManager, birds: Path):
-    """A removed file or section is an error that says so."""
+    """Reading a removed file or section is an error that names the removal."""
     await sources.add_folder(birds)
     write(birds / "heron.md", "# Heron\n\nHerons nest in trees.", hours_ago=1)
     assert (await sources.read("local:birds/heron.md#heron")).text == "# Heron\n\nHerons nest in trees."
@@ -146,7 +146,7 @@ async def test_run_searches_new_files_of_a_small_folder(open_engine: OpenEngine,
 
 
 async def test_run_with_a_missing_folder_says_so_and_loses_nothing(open_engine: OpenEngine, birds: Path):
-    """The folder may be on a detached drive; its files are found again once it is restored."""
+    """The folder may be on a detached drive; the files are found again as soon as the folder is restored."""
     engine = await open_engine(model=OfflineModel(), approvals="approve")
     await engine.add_sources(birds)
     moved = birds.rename(birds.with_name("moved"))  # noqa: ASYNC240 - a test may wait for its disk
@@ -253,7 +253,7 @@ async def test_tool_folders_are_ignored(sources: SourceManager, birds: Path):
 
 @pytest.mark.skipif(os.name == "nt", reason="Making links needs a privilege there.")
 async def test_links_out_of_the_folder_are_not_followed(sources: SourceManager, birds: Path, tmp_path: Path):
-    """Loops do no harm, and a link to a file inside is another name of it."""
+    """Loops do no harm, and a link to a file inside the folder is another name of the file."""
     secret = write(tmp_path / "elsewhere" / "secret.md", "# Secret\n\nThe key is under the mat.")
     (birds / "loop").symlink_to(birds)
     (birds / "outside").symlink_to(secret.parent)
@@ -355,7 +355,7 @@ async def test_many_files_are_searched_fast(database: Database, many: Path):
 
 
 async def test_scope_of_several_passage_ranges_is_searched_alone(sources: SourceManager, tmp_path: Path):
-    """The sources of the scope were indexed alternately with others."""
+    """The sources of the scope were indexed alternately with other sources."""
     for n in range(6):
         for name in ("a", "b"):
             write(tmp_path / name / f"{n}.md", f"# {name}{n}\n\nThe mill turns {n} times.", hours_ago=9 - n)

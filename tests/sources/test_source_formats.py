@@ -73,7 +73,7 @@ if __name__ == "__main__":
 
 
 async def read(sources: SourceManager, folder: Path, name: str, data: bytes | str) -> dict[str, tuple[str, str]]:
-    """Title and text of each section of the file, by anchor, read through its address."""
+    """Return title and text of each section of the file, by anchor, read through the section's address."""
     folder.mkdir(exist_ok=True)  # noqa: ASYNC240 - a test may wait for its disk
     (folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
     added = await sources.add_folder(folder / name)
@@ -114,7 +114,7 @@ async def test_manual_page_is_split_at_its_capital_headings(sources: SourceManag
 
 
 async def test_page_is_read_without_libraries(sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The page has the same sections, and is read again once the libraries are installed."""
+    """The page has the same sections, and is read again as soon as the libraries are installed."""
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "trafilatura", None)
         found = await read(sources, tmp_path / "w", "ferry.html", PAGE)
@@ -140,7 +140,7 @@ async def test_page_is_read_without_libraries(sources: SourceManager, tmp_path: 
     ],
 )
 def test_malformed_pages_are_read(markup: str, text: str):
-    """Missing or additional end tags lose only hidden text."""
+    """With missing or additional end tags only hidden text is lost."""
     assert read_plain_page(markup).text == text
 
 
@@ -152,7 +152,7 @@ async def test_pdf_has_a_section_for_each_page_with_text(sources: SourceManager,
 async def test_missing_library_is_reported_in_one_line(
     sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A PDF is skipped with the install command, and read once the library is installed."""
+    """A PDF is skipped with the install command, and read as soon as the library is installed."""
     (tmp_path / "fares.pdf").write_bytes(pdf("Fares rose."))
     (tmp_path / "notes.md").write_text("# Notes\n\nText.", encoding="utf-8")
     with monkeypatch.context() as without:
@@ -177,7 +177,7 @@ def test_libraries_do_not_write_into_cells(tmp_path: Path):
 
 
 async def test_python_is_split_at_top_level_definitions(sources: SourceManager, tmp_path: Path):
-    """A section has the name of its class or function, with decorators and the comment above it."""
+    """A section has the name of its class or function, with decorators and the comment above the definition."""
     found = await read(sources, tmp_path / "w", "herons.py", MODULE)
     assert list(found) == ["module", "count", "Bank", "count-2", "code"]
     assert {title for title, _ in found.values()} == {
@@ -296,7 +296,7 @@ def test_captions_and_formulas_of_an_article_are_read():
 
 
 async def test_notebook_of_format_3_is_read(sources: SourceManager, tmp_path: Path):
-    """Its cells are in worksheets, and headings are cells; the file may be in UTF-16."""
+    """The cells are in worksheets, and headings are cells; the file may be in UTF-16."""
     cells = [
         {"cell_type": "heading", "level": 2, "source": ["Herons"]},
         {"cell_type": "code", "input": ["count()"], "outputs": [{"output_type": "pyout", "text": ["3"], "png": "x"}]},
@@ -441,7 +441,7 @@ async def test_rst_without_headings_is_one_section(sources: SourceManager, tmp_p
 
 
 def word_document() -> bytes:
-    """A Word document with a title, headings, a list and a table."""
+    """Create a Word document with a title, headings, a list and a table."""
     document = docx.Document()
     document.core_properties.title = "The ferry"
     document.add_heading("Fares", 1)

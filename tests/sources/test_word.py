@@ -21,7 +21,7 @@ def control(content: str) -> str:
 
 
 def box(content: str) -> str:
-    """A text box as Word writes it: twice, for new and for old programs."""
+    """Return a text box, which Word writes twice, for new and for old programs."""
     new = f"<w:drawing><wps:txbx><w:txbxContent>{content}</w:txbxContent></wps:txbx></w:drawing>"
     old = f"<w:pict><v:textbox><w:txbxContent>{content}</w:txbxContent></v:textbox></w:pict>"
     return (
@@ -83,7 +83,7 @@ def test_hidden_text_and_instructions_of_fields_are_not_read():
 
 
 def test_field_in_the_instruction_of_a_field_is_not_read():
-    """`{IF {MERGEFIELD x} = 1}` shows its own result only; a field without an end hides nothing."""
+    """`{IF {MERGEFIELD x} = 1}` shows the result of the outer field only; a field without an end hides nothing."""
 
     def mark(kind: str) -> str:
         return f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>'
@@ -124,7 +124,7 @@ def test_reading_of_a_character_does_not_split_its_word():
 
 
 def test_signs_of_symbol_fonts_are_read():
-    """Boxes of forms, as a sign or as a letter in such a font."""
+    """The boxes of forms are signs, or letters in a symbol font."""
     sign = '<w:r><w:sym w:font="Wingdings" w:char="F0FE"/></w:r>'
     letter = run("\u00fd", '<w:rFonts w:ascii="Wingdings"/>')
     other = run("\u00a3", '<w:rFonts w:ascii="Wingdings 2"/>')
@@ -138,7 +138,7 @@ def test_cells_before_a_row_are_empty_columns():
 
 @pytest.mark.parametrize("path", ["word\\document.xml", "Word/Document.xml"])
 def test_names_of_parts_by_other_programs(path: str):
-    """Evernote for Windows writes backslashes."""
+    """Evernote for Windows writes backslashes into the names."""
     written = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(word_file(paragraph("Hello")))) as source, zipfile.ZipFile(written, "w") as target:
         for entry in source.namelist():
@@ -147,7 +147,7 @@ def test_names_of_parts_by_other_programs(path: str):
 
 
 def test_forms_show_their_state():
-    """Check boxes, lists and modern controls show what was chosen."""
+    """Check boxes, lists and modern controls show the chosen values."""
 
     def form(data: str) -> str:
         return f'<w:r><w:fldChar w:fldCharType="begin"><w:ffData>{data}</w:ffData></w:fldChar></w:r>'
@@ -159,7 +159,7 @@ def test_forms_show_their_state():
 
 
 def test_special_characters():
-    """Line breaks, tabs, hyphens, and characters of symbol fonts."""
+    """Line breaks, tabs, hyphens, and characters of symbol fonts are read."""
     symbol = '<w:r><w:sym w:font="Symbol" w:char="F0B0"/></w:r>'
     parts = (run("20 "), symbol, run("C"), "<w:r><w:br/></w:r>", run("x"), "<w:r><w:noBreakHyphen/></w:r>", run("ray"))
     assert text_of(paragraph(*parts, "<w:r><w:tab/></w:r>", run("\uf06dm"))) == "20 °C\nx-ray\tμm"
@@ -190,7 +190,7 @@ def level(number: int, style: str, text: str) -> str:
 
 
 def numbering(*forms: str) -> str:
-    """Lists 1, 2, ... of these forms, and list 9, which begins the first anew."""
+    """Return lists 1, 2, ... of some forms, and list 9, which begins the first list anew."""
     written = [f'<w:abstractNum w:abstractNumId="{n}">{form}</w:abstractNum>' for n, form in enumerate(forms)]
     lists = [f'<w:num w:numId="{n + 1}"><w:abstractNumId w:val="{n}"/></w:num>' for n in range(len(forms))]
     restart = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/></w:lvlOverride>'
@@ -221,7 +221,7 @@ def item(text: str, list_id: int, level: int = 0) -> str:
 
 
 def test_numbers_of_lists_are_those_that_the_reader_sees():
-    """A list continues after other text, and one that begins anew begins anew."""
+    """A list continues after other text, unless the list begins anew."""
     body = (item("one", 1), item("a", 1, 1), item("b", 1, 1), paragraph("Text."), item("two", 1), item("a", 1, 1),
             item("bullet", 2), item("new", 9), item("none", 0))  # fmt: skip
     assert text_of(*body, numbering=NUMBERING).split("\n\n") == [
@@ -230,7 +230,7 @@ def test_numbers_of_lists_are_those_that_the_reader_sees():
 
 
 def test_headings_are_found_by_style_and_outline_level():
-    """Styles of other languages and styles based on them are headings with their numbers."""
+    """Styles of other languages, and styles based on such styles, are headings with numbers."""
 
     def styled(text: str, style: str) -> str:
         return paragraph(text, properties=f'<w:pStyle w:val="{style}"/>')
@@ -265,7 +265,7 @@ def test_notes_follow_the_section_that_refers_to_them():
 
 
 async def test_headers_and_footers_are_a_section_of_their_own(sources: SourceManager, tmp_path: Path):
-    """Tables and watermarks in them are read, page numbers are not."""
+    """Tables and watermarks in headers and footers are read, page numbers are not."""
     header = table(("Lake Office", "File 17")) + paragraph('<w:r><w:pict><v:textpath string="DRAFT"/></w:pict></w:r>')
     data = word_file(paragraph("Herons nest."), header=header, footer=paragraph("3"))
     (tmp_path / "a.docx").write_bytes(data)
@@ -276,7 +276,7 @@ async def test_headers_and_footers_are_a_section_of_their_own(sources: SourceMan
 
 
 async def test_parts_that_are_not_read_are_named(sources: SourceManager, tmp_path: Path):
-    """The result and the source say so, also when the file is unchanged."""
+    """The result and the source name the parts, also when the file is unchanged."""
     picture = "<w:r><w:drawing><pic:pic/></w:drawing></w:r>"
     body = (
         paragraph("Herons", picture, picture, "."),

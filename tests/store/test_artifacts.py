@@ -25,7 +25,7 @@ def by(message_id: str, call: str | None = None) -> Authorship:
 
 
 async def test_every_version_is_kept(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """Versions are numbered from 1 and can all be read; without a number the newest is read."""
+    """Versions are numbered from 1 and can all be read; without a number the newest version is read."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one\n")
     await artifacts.revise(by(message), "report", "one\ntwo\n", update_type="update")
@@ -36,7 +36,7 @@ async def test_every_version_is_kept(artifacts: ArtifactManager, add_turn: AddTu
 
 
 async def test_each_branch_sees_its_own_state(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """A version that is written on one branch is not on another; versions before the fork are on both."""
+    """A version that is written on a branch is not on another branch; versions before the fork are on both branches."""
     first = await add_turn("write")
     await artifacts.create(by(first), "report", "Report", "base")
     left = await add_turn("left")
@@ -51,7 +51,7 @@ async def test_each_branch_sees_its_own_state(artifacts: ArtifactManager, add_tu
 
 
 async def test_plan_belongs_to_its_turn(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """The next turn does not see the plan of a turn and makes its own."""
+    """The next turn does not see the plan of a turn and makes another plan."""
     first = await add_turn("one")
     await artifacts.create(by(first), TASK_PLAN_ID, "Plan", "first plan")
     second = await add_turn("two")
@@ -78,7 +78,7 @@ async def test_change_of_an_outdated_version_is_a_conflict(artifacts: ArtifactMa
 
 
 async def test_repeated_call_writes_once(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """The second write of a tool call returns the version of the first."""
+    """The second write of a tool call returns the version of the first write."""
     message = await add_turn("write")
     first = await artifacts.create(by(message, "tool-1"), "report", "Report", "one")
     again = await artifacts.create(by(message, "tool-1"), "report", "Report", "one")
@@ -87,7 +87,7 @@ async def test_repeated_call_writes_once(artifacts: ArtifactManager, add_turn: A
 
 
 async def test_unknown_artifact_lists_existing_ones(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """The error lists those of the branch; an empty id is refused."""
+    """The error lists the artifacts of the branch; an empty id is refused."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
     with pytest.raises(NotFound, match="no artifact 'reprot' on this branch. It has: report"):
@@ -132,7 +132,7 @@ async def test_versions_without_a_message_are_visible_on_all_branches(
 async def test_concurrent_change_of_one_version_is_a_conflict(
     artifacts: ArtifactManager, add_turn: AddTurn, tmp_path: Path
 ) -> None:
-    """One of two writers succeeds; the error of the other names the newest version."""
+    """One of two writers succeeds; the error of the other writer names the newest version."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "base")
     other_database = Database(tmp_path / "store.db")
@@ -213,7 +213,7 @@ async def test_lone_surrogates_are_replaced(artifacts: ArtifactManager, add_turn
 
 
 async def test_unknown_conversations_and_messages_are_errors(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """A message outside of the conversation can neither read nor write its artifacts."""
+    """A message outside of the conversation can neither read nor write the artifacts of the conversation."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
     foreign = await add_turn("other", conversation="conv-2")
@@ -247,7 +247,7 @@ async def test_deleting_a_branch_deletes_its_versions(
 
 
 async def test_any_two_versions_can_be_compared(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """Forward, backward and across branches; equal texts have an empty difference."""
+    """Versions are compared forward, backward and across branches; equal texts have an empty difference."""
     left = await add_turn("left")
     await artifacts.create(by(left), "report", "Report", "one\n")
     right = await add_turn("right", None)
@@ -261,7 +261,7 @@ async def test_any_two_versions_can_be_compared(artifacts: ArtifactManager, add_
 
 
 async def test_artifact_changed_by_a_person_is_not_the_runs_own(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """A run may change its own artifact until a person has changed it on that branch."""
+    """A run may change its own artifact until a person has changed the artifact on that branch."""
     message = await add_turn("write")
     run = Authorship("conv-1", message, "lead_agent", "run-1")
     await artifacts.create(run, "report", "Report", "one")

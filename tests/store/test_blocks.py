@@ -114,7 +114,7 @@ async def test_repeated_call_changes_blocks_once(open_engine: OpenEngine) -> Non
 
 
 async def test_project_is_created_once(open_engine: OpenEngine) -> None:
-    """The project has the blocks of its template; creating it again has no effect, also with another template."""
+    """The project has the blocks of the template; a second creation has no effect, also with another template."""
     engine = await open_engine()
     mine = ProjectTemplate.load(
         {"name": "x", "phases": ["one"], "blocks": [{"name": "A"}, {"name": "B", "depends_on": ["A"]}]}
@@ -132,7 +132,7 @@ async def test_project_is_created_once(open_engine: OpenEngine) -> None:
 
 
 async def test_edit_of_a_block_as_an_artifact_updates_its_basis(open_engine: OpenEngine) -> None:
-    """Artifact tools and the artifact panel may rewrite a block: it is current then, and its dependents are stale."""
+    """A block that artifact tools or the artifact panel rewrite is current afterwards, and its dependents are stale."""
     engine = await engine_with_project(open_engine)
     for name, needs in (("A", []), ("B", ["A"]), ("C", ["B"])):
         await add(engine, BY, new(name, "1", depends_on=needs))
@@ -160,7 +160,7 @@ async def test_renaming_a_block_as_an_artifact_checks_the_name(open_engine: Open
 
 
 async def test_deleted_blocks_are_not_listed_as_artifacts(open_engine: OpenEngine) -> None:
-    """Lists, histories and reads omit a deleted block; restoring one of its versions brings it back."""
+    """Lists, histories and reads omit a deleted block; restoring a version of the block brings the block back."""
     engine = await engine_with_project(open_engine)
     await add(engine, BY, new("A", "1"))
     await engine.service(ProjectStore).change(BY, lambda tree: delete_block(tree, "a"))
@@ -175,7 +175,7 @@ async def test_deleted_blocks_are_not_listed_as_artifacts(open_engine: OpenEngin
 
 
 async def test_restoring_a_group_leaves_earlier_deletions(open_engine: OpenEngine) -> None:
-    """The blocks that were deleted with the group are stored, so only these are restored."""
+    """The blocks that were deleted with the group are stored, so only these blocks are restored."""
     engines = [await engine_with_project(open_engine), await engine_with_project(open_engine)]
     for name in ("G", "H"):
         await add(engines[0], BY, new(name, is_group=True))
@@ -193,7 +193,7 @@ async def test_restoring_a_group_leaves_earlier_deletions(open_engine: OpenEngin
 
 
 async def test_changes_of_two_engines_are_all_stored(open_engine: OpenEngine) -> None:
-    """Each is applied to the current blocks: no block is lost, and no position or name is used twice."""
+    """Each change is applied to the current blocks: no block is lost, and no position or name is used twice."""
     engines = [await engine_with_project(open_engine), await engine_with_project(open_engine)]
     await asyncio.gather(*(add(engines[n % 2], BY, new(f"N{n}", str(n))) for n in range(20)))
     trees = [await tree_of(engine) for engine in engines]
@@ -230,7 +230,7 @@ async def test_project_is_read_as_another_engine_wrote_it(open_engine: OpenEngin
 
 
 async def test_second_edit_of_one_version_is_a_conflict(open_engine: OpenEngine) -> None:
-    """The second edit may come from the same engine or from another one."""
+    """The second edit may come from the same engine or from another engine."""
     engines = [await engine_with_project(open_engine), await engine_with_project(open_engine)]
     await add(engines[0], BY, new("A", "1"))
     edits = [
@@ -263,7 +263,7 @@ async def test_two_edits_cannot_create_a_dependency_cycle(open_engine: OpenEngin
 
 
 async def test_branches_have_their_own_blocks(open_engine: OpenEngine) -> None:
-    """Texts, positions, deletions and the phase of one branch do not affect the other."""
+    """Texts, positions, deletions and the phase of one branch do not affect the other branch."""
     engine = await engine_with_project(open_engine)
     for name in ("A", "B"):
         await add(engine, BY, new(name, "1"))
@@ -300,7 +300,7 @@ async def test_cycle_of_groups_hides_no_block(open_engine: OpenEngine) -> None:
 
 
 async def test_damaged_or_missing_project_is_an_error(open_engine: OpenEngine) -> None:
-    """Such a project is not listed; other projects still are."""
+    """Only the other projects are listed."""
     engine = await engine_with_project(open_engine)
     await engine.service(ProjectStore).create("q", ProjectTemplate.load(), USER)
     await engine.database.write(

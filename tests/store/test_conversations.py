@@ -19,7 +19,7 @@ def conversations(database: Database) -> ConversationManager:
 
 
 async def test_message_continues_the_active_branch(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """Without a parent a message follows the newest one of the active branch."""
+    """Without a parent a message follows the newest message of the active branch."""
     first = await add_turn("one")
     second = await add_turn("two")
     path = await conversations.path("conv-1", second)
@@ -110,7 +110,7 @@ async def test_empty_conversation_is_listed(conversations: ConversationManager) 
 
 
 async def test_turn_without_a_run_can_be_added(conversations: ConversationManager) -> None:
-    """A question with its answer becomes a turn; after an unanswered message it is refused."""
+    """A question with its answer becomes a turn; after an unanswered message the question is refused."""
     started = await conversations.start_conversation()
     first = await conversations.add(started, "  One? ", "1.")
     second = await conversations.add(started, "Two?", "2.")
@@ -176,7 +176,7 @@ async def test_activating_a_message_activates_its_newest_descendant(
 
 
 async def test_message_has_the_id_of_its_run(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """The newest run that answers it."""
+    """The id is the id of the newest run that answers the message."""
     await add_turn("one")
     (message,) = await conversations.messages("conv-1")
     assert message.run_id == "run-0001"
@@ -271,7 +271,7 @@ async def test_search_of_a_large_store_is_quick(conversations: ConversationManag
 
 
 async def test_deleting_a_branch_leaves_the_others(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """A message is deleted with its descendants; its sibling branch becomes active, otherwise its parent."""
+    """A message is deleted with its descendants; the sibling branch becomes active, or else the parent."""
     root = await add_turn("root")
     left = await add_turn("left")
     left_end = await add_turn("left end")
@@ -292,7 +292,7 @@ async def test_deleting_a_branch_leaves_the_others(conversations: ConversationMa
 async def test_deleting_another_branch_leaves_the_active_one(
     conversations: ConversationManager, add_turn: AddTurn
 ) -> None:
-    """The active branch changes only if it is deleted."""
+    """The active branch changes only if the active branch is deleted."""
     root = await add_turn("root")
     left = await add_turn("left")
     right = await add_turn("right", root)
@@ -304,7 +304,7 @@ async def test_deleting_another_branch_leaves_the_active_one(
 async def test_messages_of_a_running_run_cannot_be_deleted(
     conversations: ConversationManager, add_turn: AddTurn
 ) -> None:
-    """Neither its branch nor its conversation can be deleted; another branch can."""
+    """Neither the run's branch nor its conversation can be deleted; another branch can be deleted."""
     root = await add_turn("root")
     await add_turn("running", answer=None)
     other = await add_turn("other", root)
@@ -318,7 +318,7 @@ async def test_messages_of_a_running_run_cannot_be_deleted(
 
 @pytest.mark.timed
 async def test_deleting_a_large_tree_is_quick(conversations: ConversationManager, database: Database) -> None:
-    """A branch of two thousand messages and another conversation of as many take less than 0.5 s."""
+    """A branch of 2,000 messages and another conversation of 2,000 messages take less than 0.5 s."""
     started, other = await conversations.start_conversation(), await conversations.start_conversation()
 
     def fill(db: sqlite3.Connection) -> None:

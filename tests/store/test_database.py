@@ -59,7 +59,7 @@ async def test_cancelled_write_does_not_block_the_next(tmp_path: Path) -> None:
 async def test_queued_write_of_a_cancelled_caller_is_executed(
     tmp_path: Path, fails: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The events of the write may be published already. If it fails, nothing is logged."""
+    """The events of the write may be published already. A failure of the write is not logged."""
     database = await open_database(tmp_path / "store.db")
     may_go_on = threading.Event()
 

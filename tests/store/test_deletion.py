@@ -30,7 +30,7 @@ async def add_runs(database: Database, add_turn: AddTurn, first: int, last: int)
 
 
 async def steps_of_deletion(database: Database, conversation_id: str) -> int:
-    """The number of tens of instructions that SQLite executes for a deletion."""
+    """Return how many tens of instructions SQLite executes for a deletion."""
     ticks: list[None] = []
     await database.write(lambda db: db.set_progress_handler(lambda: ticks.append(None), 10))
     conversations = ConversationManager(database, SystemClock(), FakeIds())

@@ -37,7 +37,7 @@ async def open_database(path: Path) -> Database:
 
 
 def small_store(path: Path) -> Path:
-    """A store with a conversation, a turn and its run."""
+    """Create a store with a conversation, a turn and its run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
@@ -53,7 +53,7 @@ def small_store(path: Path) -> Path:
 
 
 def filled(path: Path) -> Path:
-    """A store with enough rows to fill many pages, all in its main file."""
+    """Create a store with enough rows to fill many pages, all in the main file."""
     small_store(path)
     with closing(sqlite3.connect(path)) as db, db:
         rows = [(f"msg-{number}", "word " * 200) for number in range(2, 400)]
@@ -104,7 +104,7 @@ async def test_damaged_store_is_reported_and_unchanged(tmp_path: Path, damage: C
 
 
 def test_frames_of_a_damaged_store_raise_the_same_error(tmp_path: Path) -> None:
-    """Frames read without an engine."""
+    """The frames are read without an engine."""
     path = filled(tmp_path / "store.db")
     path.write_bytes(no_header(path.read_bytes()))
     with pytest.raises(StoreError, match=r"store.db could not be read: it is not an SQLite database.*move it away"):
@@ -113,7 +113,7 @@ def test_frames_of_a_damaged_store_raise_the_same_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3, 999])
 async def test_database_of_another_application_is_refused(tmp_path: Path, version: int) -> None:
-    """The error lists its tables; the database is not changed, regardless of its version number."""
+    """The error lists the tables of the database, which is not changed, regardless of its version number."""
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path)) as db:
         db.executescript("CREATE TABLE recipes (name); INSERT INTO recipes VALUES ('soup')")
@@ -159,7 +159,7 @@ async def test_empty_file_becomes_a_store(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["missing", "empty"])
 async def test_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path, content: str) -> None:
-    """If store.db was moved or emptied, opening is refused, so that it can be put back."""
+    """If store.db was moved or emptied, opening is refused, so that the file can be put back."""
     path = filled(tmp_path / "here" / "store.db")
     with closing(connect(path)) as db:
         db.execute("UPDATE conversations SET title = 'only in the log'")
@@ -190,7 +190,7 @@ def test_frames_of_a_missing_store_name_its_path(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this system cannot.")
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 1.0])
 def test_process_killed_while_it_creates_a_store_leaves_an_empty_file(tmp_path: Path, share: float) -> None:
-    """After a kill before any of its statements the file has no table, and the next process creates the store."""
+    """After a kill before any statement the file has no table, and the next process creates the store."""
     path = tmp_path / "store.db"
     statements: list[str] = []
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
@@ -253,7 +253,7 @@ def test_concurrent_processes_can_create_a_store(tmp_path: Path) -> None:
 
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
-    """A folder that every user can access; pytest's own is private."""
+    """Create a folder that every user can access; pytest's own folder is private."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder) / "data"
@@ -262,7 +262,7 @@ def shared_folder() -> Iterator[Path]:
 
 
 def looked_at(folder: Path) -> dict[str, object]:
-    """The observations of a process that may not write to the store."""
+    """Return the observations of a process that may not write to the store."""
     command = [*fast_python(), str(FAULTY), "look", str(folder)]
     done = subprocess.run(command, cwd=folder.parent, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -304,7 +304,7 @@ def test_store_in_an_unwritable_folder_is_an_error(shared_folder: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="Rights are those of a POSIX system here.")
 def test_unreadable_write_ahead_log_is_an_error(shared_folder: Path) -> None:
-    """In a read-only folder with a log but no index of it, frames would miss the rows of the log."""
+    """In a read-only folder with a log but no index of the log, frames would miss the rows of the log."""
     path = filled(shared_folder / "here" / "store.db")
     with closing(connect(path)) as db:
         db.execute("UPDATE conversations SET title = 'only in the log'")
@@ -333,7 +333,7 @@ def test_change_during_an_immutable_read_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_both_connections_work_after_a_write_without_disk_space(tmp_path: Path) -> None:
-    """The error has the path and the free space; once there is space, writing works again."""
+    """The error has the path and the free space; as soon as there is space, writing works again."""
     database = await open_database(filled(tmp_path / "store.db"))
 
     def fill(db: sqlite3.Connection) -> None:
@@ -349,7 +349,7 @@ async def test_both_connections_work_after_a_write_without_disk_space(tmp_path: 
 
 
 def test_released_run_lock_is_visible_at_once(tmp_path: Path) -> None:
-    """Releasing one run's lock keeps the others; the end of the process or closing releases all."""
+    """Releasing one run's lock keeps the other locks; the end of the process, or closing, releases all locks."""
     ours, theirs = RunLocks(tmp_path, "eng-1"), RunLocks(tmp_path, "eng-1")
     ours.open()
     theirs.open()

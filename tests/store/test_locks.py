@@ -29,7 +29,7 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
 
 
 def test_killed_process_holds_no_lock(tmp_path: Path) -> None:
-    """The lock of a killed process is free, although its file is still there."""
+    """The lock of a killed process is free, although the file is still there."""
     path = tmp_path / "x.lock"
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -46,7 +46,7 @@ def test_killed_process_holds_no_lock(tmp_path: Path) -> None:
 
 
 def test_removed_lock_file_cannot_be_locked(tmp_path: Path) -> None:
-    """Threads that lock and unlock at the same time never hold the lock together, although its file is removed."""
+    """Threads that lock and unlock at the same time never hold the lock together, although the file is removed."""
     path, inside, most = tmp_path / "x.lock", [], []
 
     def work(number: int) -> None:

@@ -39,7 +39,7 @@ mgs:/data /data lustre rw 0 0
 def test_file_system_of_a_folder_is_that_of_the_innermost_mount(
     tmp_path: Path, folder: str, file_system: str | None
 ) -> None:
-    """If two file systems are mounted on one folder, the later one counts."""
+    """If two file systems are mounted on one folder, the later mount counts."""
     (tmp_path / "mounts").write_text(TABLE)
     assert network_file_system(Path(folder), tmp_path / "mounts") == file_system
 
@@ -72,7 +72,7 @@ def journal_modes(folder: Path) -> list[str]:
 
 @pytest.mark.filterwarnings(r"ignore:\s*data_dir is")
 def test_store_on_a_network_has_no_write_ahead_log(tmp_path: Path, folder: Path) -> None:
-    """Runs work; a store that was written on a local disk is switched, and switched back when it returns."""
+    """Runs work; a store from a local disk is switched to another journal, and switched back on a local disk."""
     local = tmp_path / "local"
     with workbench(local, "One.") as wb:
         assert wb.ask("One?").wait(20).response == "One."

@@ -37,7 +37,7 @@ def test_store_is_private_to_its_owner(workbench: OpenWorkbench, tmp_path: Path)
 
 
 def test_existing_folder_keeps_its_mode(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Only the files of the store are private in it."""
+    """Only the files of the store are private in the folder."""
     folder = tmp_path / "shared"
     folder.mkdir()
     folder.chmod(0o755)

@@ -65,7 +65,7 @@ async def test_chains_are_bounded_and_every_prompt_reads_back(database: Database
 
 
 async def test_sliding_prompt_stores_only_new_messages(database: Database, run_id: str) -> None:
-    """A prompt without its oldest messages is stored as ranges of the previous one."""
+    """A prompt without its oldest messages is stored as ranges of the previous prompt."""
     calls = CallStore(database)
     messages = conversation(200)
     for step in range(1, 6):
@@ -76,7 +76,7 @@ async def test_sliding_prompt_stores_only_new_messages(database: Database, run_i
 
 
 async def test_another_process_continues_the_chain(database: Database, run_id: str) -> None:
-    """A reopened store reads the last prompt once, and then stores the new part of the next one."""
+    """A reopened store reads the last prompt once, and then stores the new part of the next prompt."""
     await record(CallStore(database), run_id, 1, conversation(40))
     await record(CallStore(database), run_id, 2, conversation(42))
     last = (await stored(database))[-1]
@@ -85,7 +85,7 @@ async def test_another_process_continues_the_chain(database: Database, run_id: s
 
 
 async def test_prompt_that_shares_little_is_stored_in_full(database: Database, run_id: str) -> None:
-    """After compression changed most of a prompt, reading it does not need the previous one."""
+    """After compression changed most of a prompt, the prompt is read without the previous prompt."""
     calls = CallStore(database)
     await record(calls, run_id, 1, conversation(40))
     await record(calls, run_id, 2, conversation(80, first=40))

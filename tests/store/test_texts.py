@@ -40,7 +40,7 @@ def test_packed_text_is_read_back(text: str, n: int) -> None:
 
 
 def stored(db: sqlite3.Connection, text: str, *results: str) -> int:
-    """Store a text that may contain results; check that it is read back; return the bytes that it takes."""
+    """Store a text that may contain results; check that the store returns the text; return the size in bytes."""
     others = [(sha256(result), result) for result in results]
     put_texts(db, others)
     put_texts(db, [(sha256(text), text)], others)

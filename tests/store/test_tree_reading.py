@@ -34,7 +34,7 @@ def workbench(tmp_path: Path) -> Iterator[af.Workbench]:
 
 
 async def test_messages_have_their_place_in_the_tree(database: Database, add_turn: AddTurn) -> None:
-    """The oldest is first; each has its parent, and whether it is on the active branch."""
+    """The oldest message is first; each message has its parent, and a flag for the active branch."""
     root = await add_turn("root")
     left = await add_turn("left")
     right = await add_turn("right", root)
@@ -102,7 +102,7 @@ def test_turn_without_a_run_has_no_figures(database: Database) -> None:
 
 @pytest.mark.timed
 async def test_reading_a_thousand_messages_is_quick(database: Database) -> None:
-    """Reading takes less than 50 ms, with a run of five approved calls each, in a store with as many other messages."""
+    """Reading takes less than 50 ms, each with a run of five approved calls, in a store with 1,000 other messages."""
 
     def fill(db: sqlite3.Connection) -> None:
         for name in ("wanted", "other"):

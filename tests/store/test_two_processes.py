@@ -69,5 +69,5 @@ async def test_two_processes_lose_no_write(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_two_processes_can_create_one_store(tmp_path: Path, attempt: int) -> None:
-    """The first one creates the tables."""
+    """The first process creates the tables."""
     let_them_write(tmp_path / "store.db", 0)

@@ -35,7 +35,7 @@ async def keys(database: Database) -> set[str]:
 
 
 async def test_each_write_of_a_batch_has_its_own_result(tmp_path: Path) -> None:
-    """A write that raises stores nothing; the others of its batch are stored, and each caller gets its own result."""
+    """A write that raises stores nothing; other writes of the batch are stored, and each caller gets its own result."""
     database = await open_database(tmp_path / "store.db")
     errors = {number: UsageError(f"no {number}") for number in range(0, AT_ONCE, 7)}
     works = [insert_text(f"k{number}", errors.get(number)) for number in range(AT_ONCE)]
@@ -46,7 +46,7 @@ async def test_each_write_of_a_batch_has_its_own_result(tmp_path: Path) -> None:
 
 
 async def test_database_error_reaches_only_its_own_write(tmp_path: Path) -> None:
-    """A duplicate key fails the write that inserts it again, and no other write of the batch."""
+    """A duplicate key fails only the write that inserts the key again, and no other write of the batch."""
     database = await open_database(tmp_path / "store.db")
     results = await asyncio.gather(*(database.write(insert_text(key)) for key in "abcac"), return_exceptions=True)
     assert results[:3] == ["a", "b", "c"]
@@ -56,7 +56,7 @@ async def test_database_error_reaches_only_its_own_write(tmp_path: Path) -> None
 
 
 async def test_writes_of_a_failed_batch_are_repeated(tmp_path: Path) -> None:
-    """A write that ends the shared transaction does not lose the rows of the others."""
+    """A write that ends the shared transaction does not lose the rows of the other writes."""
     database = await open_database(tmp_path / "store.db")
 
     def roll_back(db: sqlite3.Connection) -> None:
@@ -72,7 +72,7 @@ async def test_writes_of_a_failed_batch_are_repeated(tmp_path: Path) -> None:
 
 
 async def test_cancelled_write_leaves_no_transaction_open(tmp_path: Path) -> None:
-    """Cancelled writes of a batch are stored whole or not at all, and the others are stored."""
+    """Cancelled writes of a batch are stored whole or not at all, and the other writes are stored."""
     database = await open_database(tmp_path / "store.db")
     tasks = [asyncio.create_task(database.write(insert_text(f"k{number}"))) for number in range(AT_ONCE)]
     await asyncio.sleep(0)
