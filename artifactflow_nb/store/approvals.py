@@ -105,7 +105,7 @@ class ApprovalStore:
         await self._database.read(lambda db: _require_undecided(db, request_id, run_id))
 
     async def get(self, request_id: str) -> ApprovalRequest:
-        """Return a request by its id; `NotFound` if it does not exist."""
+        """Return a request by its id; `NotFound` for an unknown id."""
         return await self._database.read(lambda db: _request(_find(db, request_id)))
 
     async def n_requests(self, run_id: str, kind: str) -> int:

@@ -98,7 +98,7 @@ class Artifact:
 
     @property
     def author_label(self) -> str:
-        """The author for readers, and the person who changed the text before it was written."""
+        """The author for readers, and the person who changed the text before the write."""
         author = agent_label(self.created_by)
         if self.edited_by is None:
             return author
@@ -161,7 +161,7 @@ def read_version(db: sqlite3.Connection, conversation_id: str, artifact_id: str,
 
 
 def check_branch(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> None:
-    """Raise `NotFound` unless the conversation exists and contains the message, if one is passed."""
+    """Raise `NotFound` unless the conversation exists and contains the message, which may be None."""
     if message_id is None:
         require_conversation(db, conversation_id)
     else:
@@ -197,7 +197,7 @@ def current_version(
 def require_visible(
     db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None, version: int | None
 ) -> Artifact:
-    """Return a version that is visible on a branch, by default the current one.
+    """Return a version that is visible on a branch, by default the current version.
 
     Errors: `NotFound` that lists the versions, or the artifacts, of the branch.
     """
@@ -226,7 +226,7 @@ def load_history(
 def load_histories(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> dict[str, list[Artifact]]:
     """Load the visible versions of all artifacts of a branch, by artifact id, without deleted artifacts.
 
-    The last version of each list is the current one.
+    The last version of each list is the current version.
     """
     check_branch(db, conversation_id, message_id)
     histories: dict[str, list[Artifact]] = {}

@@ -1,6 +1,6 @@
 """Artifacts: the documents of a conversation, with all their versions.
 
-A write is one transaction that reads the current version itself; `Conflict` tells a caller that the version is newer.
+A write is one transaction that reads the current version itself; a caller with an outdated version gets a `Conflict`.
 `artifact_versions` decides which versions a branch of the conversation sees.
 """
 
@@ -58,7 +58,7 @@ class Authorship:
 
     Attributes:
         message_id: The message to which the version belongs: the branches through the message see the version. None
-            for all branches without a version of their own.
+            for all branches that have no other version.
         created_by: The agent's name, or `USER`.
         run_id: The run, or None for a person.
         tool_call_id: The tool call. A second write by the same call changes nothing and returns the first version.
@@ -270,7 +270,7 @@ class ArtifactManager:
         return versions
 
     async def record_manual_edit(self, by: Authorship) -> None:
-        """Record a version if a person wrote it; called after the transaction of `put` or `append`.
+        """Record a version that a person wrote, after the transaction of `put` or `append`.
 
         Errors: those of the `ManualEdits` hook.
         """
@@ -367,5 +367,5 @@ class ArtifactManager:
         return await asyncio.to_thread(unified_diff, old, new, f"{artifact_id} v{before}", f"{artifact_id} v{after}")
 
     async def written_by_run(self, run_id: str, artifact_id: str) -> bool:
-        """Return whether a run created the artifact and no person has changed it since."""
+        """Return whether a run created the artifact and no person has changed the artifact since."""
         return await self._database.fetch_one(_CREATED_BY_RUN, (run_id, artifact_id)) is not None

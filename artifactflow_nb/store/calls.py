@@ -38,7 +38,7 @@ class ToolCallSettings:
     Attributes:
         tool_protocol: `xml` or `native`.
         tool_choice: `auto` or `none`.
-        tools: The request's tool definitions as JSON; empty in the text protocol, which has them in the prompt.
+        tools: The request's tool definitions as JSON; empty in the text protocol, which has definitions in the prompt.
     """
 
     tool_protocol: str
@@ -123,7 +123,7 @@ class StoredReply:
     Attributes:
         text: The text without tool calls.
         ignored_calls: Names of tools that the agent called when it had to answer.
-        outcome: Outcome of the answer; None if the reply has none.
+        outcome: Outcome of the answer, or None.
     """
 
     text: str

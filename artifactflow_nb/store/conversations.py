@@ -328,7 +328,7 @@ class ConversationManager:
     async def add(
         self, conversation_id: str, content: str, response: str, *, parent: ParentId = ParentSelector.ACTIVE
     ) -> StoredMessage:
-        """Add a question with its answer, without a run, and make its branch the active one.
+        """Add a question with its answer, without a run, and make the new branch the active branch.
 
         Errors: `UsageError` for an empty question; `Conflict` while the run of the parent is unfinished.
         """
@@ -361,7 +361,7 @@ class ConversationManager:
         return await self.add(sibling.conversation_id, content, response, parent=sibling.parent_id)
 
     async def activate(self, message_id: str) -> str:
-        """Make the newest message of the branches through a message the active one; return its id."""
+        """Activate the newest message of the branches through a message; return the id of the newest message."""
 
         def work(db: sqlite3.Connection) -> str:
             conversation_id = conversation_id_of(db, message_id)
@@ -504,7 +504,7 @@ def resolve_parent(db: sqlite3.Connection, conversation_id: str, parent: ParentI
 def insert_message(
     db: sqlite3.Connection, message_id: str, conversation_id: str, parent_id: str | None, content: str, now_us: int
 ) -> None:
-    """Insert a running message and make it the active one; the first question becomes the conversation's title.
+    """Insert a running message, which becomes the active message; the first question becomes the conversation's title.
 
     In the title, addresses of sources are replaced by their titles or file names.
     """

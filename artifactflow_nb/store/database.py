@@ -133,7 +133,7 @@ class _ImmutableConnection(sqlite3.Connection):
         return stat.st_ino, stat.st_size, stat.st_mtime_ns, _wal_bytes(self._path)
 
     def close(self) -> None:
-        """Close the connection; raise if the file was changed since it was opened."""
+        """Close the connection; raise if the file was changed since the opening."""
         super().close()
         if self._file_state() != self._initial_state:
             raise sqlite3.OperationalError("the file was changed while it was read; read it again")
@@ -190,7 +190,7 @@ class Database:
         self._read_connection: sqlite3.Connection | None = None
 
     async def open(self) -> None:
-        """Create the file if it is missing, and open both connections."""
+        """Create a missing file, and open both connections."""
         try:
             self._write_connection = await asyncio.to_thread(self._open_writer)
             self._read_connection = await asyncio.to_thread(connect, self.path)
@@ -227,7 +227,7 @@ class Database:
         return connection
 
     async def write(self, work: DatabaseWork[T]) -> T:
-        """Run a function in an immediate transaction, which is rolled back if it raises; return its result.
+        """Run a function in an immediate transaction, which an exception rolls back; return the result.
 
         Functions that are queued at the same time share a transaction, and their callers continue after its commit. If
         the shared transaction fails, each function runs again in a transaction of its own, so a function must have
@@ -276,7 +276,7 @@ class Database:
             raise UsageError(TOO_LARGE.format(error)) from error
 
     def _write_all(self, jobs: Sequence[QueuedWork]) -> None:
-        """Run jobs in one transaction; if one of them fails, each in a transaction of its own."""
+        """Run jobs in one transaction; after a failure, run each job in a separate transaction."""
         connection = self._require_open(self._write_connection)
         if len(jobs) > 1:
             with suppress(sqlite3.Error):

@@ -72,7 +72,7 @@ def storable_number(number: object) -> int | None:
 
 
 def validate_row_count(name: str, number: object) -> int:
-    """Check a LIMIT or OFFSET; `UsageError` with the argument's name unless it is a non-negative 64-bit integer."""
+    """Check a LIMIT or OFFSET; `UsageError` with the argument's name for anything but a non-negative 64-bit integer."""
     if (integer := storable_number(number)) is None or integer < 0:
         raise UsageError(f"{name} is {brief(number)}; it must be a whole number from 0 to {_INTEGER_LIMIT - 1:,}.")
     return integer
@@ -116,7 +116,7 @@ def to_row(value: Any, *, omit: tuple[str, ...] = (), **columns: Any) -> dict[st
 
 
 def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ignore: bool = False) -> bool:
-    """Insert a row, a mapping of columns to values, with long texts packed; return whether it was inserted.
+    """Insert a row, a mapping of columns to values, with long texts packed; return whether the row is new.
 
     The table and the columns go into the statement unquoted, so they must be constants of this package.
     """

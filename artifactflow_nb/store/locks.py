@@ -118,7 +118,7 @@ def register_opening(folder: Path) -> None:
 
 
 def register_closing(folder: Path) -> None:
-    """Register one engine less of this process that has the folder open."""
+    """Register that one engine of this process has closed the folder."""
     _open[folder.resolve()] -= 1
 
 

@@ -108,7 +108,7 @@ def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> Execut
 
 
 def load_stopped_usage(db: sqlite3.Connection, run_id: str) -> list[dict[str, Any]]:
-    """Return the estimated usage of each model call that was stopped while it replied."""
+    """Return the estimated usage of each model call that was stopped during the reply."""
     columns = "job_id, agent_name, input_tokens, output_tokens, cost_usd"
     sql = f"SELECT {columns} FROM llm_calls WHERE run_id = ? AND {_IS_STOPPED}"  # noqa: S608 - constants only
     return [dict(row) for row in db.execute(sql, (run_id,))]

@@ -151,7 +151,7 @@ def old_conversations(db: sqlite3.Connection, before: int | None, keep: int) -> 
 
 
 def copy_store(store: Path, target: Path) -> None:
-    """Copy a store to a file, as it is at one moment, while engines write to it.
+    """Copy the state of a store at one moment to a file, while engines may write to the store.
 
     Errors: `UsageError` if the target exists or its folder is missing; `StoreError`.
     """
@@ -223,12 +223,12 @@ class RunEntry:
 
     @property
     def tokens_text(self) -> str:
-        """The number of tokens, marked if it is estimated; a dash if no language model was used."""
+        """The number of tokens, with a mark for an estimate; a dash if no language model was used."""
         return f"{'≈ ' if self.is_estimated else ''}{self.n_tokens:,}" if self.n_tokens else "–"
 
     @property
     def cost_text(self) -> str:
-        """The cost; a dash if it is unknown."""
+        """The cost, or a dash for an unknown cost."""
         return "–" if self.cost_usd is None else f"{'≈ ' if self.is_estimated else ''}{usd(self.cost_usd)}"
 
 
