@@ -90,7 +90,7 @@ class EndedRuns(PageWidget):
         run = self._thread.call(start())
         with in_language(self._thread.language):
             note = translate(
-                "This is a new run, {code}. A variable of this cell still has the earlier one.",
+                "This is a new run, {code}. A variable of this cell still has the earlier run.",
                 code=f'wb.run("{run.short_id}")',
             )
         self._replace_output(RunView(RunClient(self._thread, run), note))

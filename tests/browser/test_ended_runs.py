@@ -131,7 +131,7 @@ def test_retry_shows_the_new_run_in_the_place_of_the_failed_one(lab: LabServer, 
     page.wait_saved(0, "The model is not there.")
     actions(page, 0).get_by_role("button", name="Retry").click()
     saved = page.wait_saved(0, "It works now.")
-    expect(saved).to_contain_text("A variable of this cell still has the earlier one.")
+    expect(saved).to_contain_text("A variable of this cell still has the earlier run.")
     expect(page.output(0).locator(".af-chat")).to_have_count(0)
     expect(actions(page, 0).get_by_role("button")).to_have_text(["Copy", "Regenerate", "Continue in chat"])
     save_pictures(page, saved, "ended-run-retried")

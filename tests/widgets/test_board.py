@@ -102,7 +102,7 @@ def test_approval_is_refused_for_a_changed_text(board: Shown) -> None:
     project["Aim"].write("How fast, and where?")
     result = page.do("approve", {"block": "aim", "sha256": old})
     assert result["failed"]
-    assert "was changed meanwhile (now version 3, by user). Look at it" in result["message"]
+    assert "was changed meanwhile (now version 3, by user). Read the text" in result["message"]
     assert project["Aim"].status == "draft"
 
 

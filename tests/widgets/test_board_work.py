@@ -211,7 +211,7 @@ def test_deletion_is_refused_for_new_dependents(board: Shown) -> None:
     project["Scope"].set(depends_on=["Aim"])
     result = page.do("delete", {"block": "aim", "seen": seen})
     assert result["failed"]
-    assert "were changed meanwhile. Look at them again." in result["message"]
+    assert "were changed meanwhile. Look at the blocks again." in result["message"]
     assert project["Aim"].content
     assert "Scope" in page.html["open-deleting"]
     assert not page.press("Delete the block: Aim")["failed"]

@@ -363,7 +363,7 @@ class BoardView(PolledView):
             if board_nodes.deletion_impact(tree, block.block_id) != seen_impact:
                 raise Conflict(
                     translate(
-                        "The blocks in '{name}' or its dependents were changed meanwhile. Look at them again.",
+                        "The blocks in '{name}' or its dependents were changed meanwhile. Look at the blocks again.",
                         name=block.name,
                     )
                 )
@@ -416,7 +416,7 @@ class BoardView(PolledView):
         groups = board_nodes.group_choices(self._loaded_board, block.block_id)
         choice = act.args.get("values", {}).get("group")
         if choice not in groups:
-            raise UsageError(translate("This group was deleted or moved meanwhile. Choose another one."))
+            raise UsageError(translate("This group was deleted or moved meanwhile. Choose another group."))
         position = BlockPosition(parent=group) if (group := groups[choice]) else BlockPosition(block.phase)
         return await self._move(act, block.block_id, partial(move_block, block_id=block.block_id, position=position))
 
@@ -548,7 +548,7 @@ class BoardView(PolledView):
                 raise Conflict(
                     translate(
                         "The text of '{name}' was changed meanwhile (now version {version}, by {author}). "
-                        "Look at it first.",
+                        "Read the text first.",
                         name=block.name,
                         version=block.version,
                         author=author,

@@ -156,7 +156,7 @@ def read_new(board: Board, values: Mapping[str, Any]) -> BlockEdit:
     name = _name(values)
     position = block_positions(board).get(str(values.get("where")))
     if position is None:
-        raise FormError({"where": translate("This place no longer exists: choose another one.")})
+        raise FormError({"where": translate("This position no longer exists: choose another position.")})
     text = str(values.get("text") or "")
     dependencies = [_dependency(board.tree, line, {}) for line in _lines(values)]
     entered: dict[str, Any] = {"prompt": str(values.get("prompt") or ""), "depends_on": dependencies}

@@ -329,7 +329,7 @@ def delete_confirmation(board: Board, block: Block) -> Node:
     tree = board.tree
     descendants, dependents = impact = deletion_impact(tree, block.block_id)
     name = escape_with_language(block.name)
-    question = translate("Delete '{name}'? Its versions are kept, and it can be brought back.", name=name)
+    question = translate("Delete '{name}'? The versions are kept, and the block can be brought back.", name=name)
     pieces = [f"<p>{question}</p>"]
     pieces += _block_list(tree, translate("Blocks that are deleted as well:"), descendants)
     remaining = [key for key in dependents if key not in descendants]

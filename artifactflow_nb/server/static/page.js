@@ -117,7 +117,7 @@ class RemoteModel {
     const { name, conversation } = this;
     const problem = await connection.post(this.key, { type: "open", name, conversation, list: wide.matches });
     if (problem) {
-      status.textContent = translate("This view could not be opened. Choose another one, or reload the page.");
+      status.textContent = translate("This view could not be opened. Choose another view, or reload the page.");
       return;
     }
     this.isOpen = true;

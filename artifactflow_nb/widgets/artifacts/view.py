@@ -346,7 +346,7 @@ class ArtifactPanel(PolledView):
         """Write a version with the text of an earlier one."""
         shown = self._shown
         if shown is None:
-            raise NotFound(translate("This artifact was deleted meanwhile. Choose another one."))
+            raise NotFound(translate("This artifact was deleted meanwhile. Choose another artifact."))
         current, number = shown.current, int(act.args["version"])
         store = self._engine.artifacts
         return await self._write(

@@ -191,7 +191,7 @@ class TreeView(PolledView):
         for entry in self._entries:
             if entry.message_id == message_id:
                 return entry
-        raise NotFound(f"The question {message_id} was deleted meanwhile. Choose another one in the tree.")
+        raise NotFound(f"The question {message_id} was deleted meanwhile. Choose another question in the tree.")
 
     # --- rendering -------------------------------------------------------------------------------------------------
 
