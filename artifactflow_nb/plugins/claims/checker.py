@@ -300,12 +300,29 @@ class _Comparison:
         return None
 
     def _extracted(self) -> Sentence | None:
-        """Return a sentence of which the claim is a part: all its words in their order, and the same negations."""
+        """Return a sentence of which the claim is a part: all its words in their order, and the same negations.
+
+        A figure between these words that the claim leaves out may be the one that the next words belong to.
+        """
         skipped = {"the", "a", "an", *"约近"} if any(figure.is_about for figure in self.figures) else {"the", "a", "an"}
         mine = [word for word in _words(phrase_pattern("about").sub(" ", self.text)) if word not in skipped]
         for _, sentence in self.candidates[:3]:
-            theirs = iter(_words(sentence.text))
-            is_part = all(any(word == other for other in theirs) for word in mine)
+            rivals = [
+                other
+                for other in sentence.figures
+                if any(figure.measure == other.measure for figure in self.figures)
+                and not any(agrees(figure, other) for figure in self.figures)
+            ]
+            text = sentence.text
+            for other in reversed(rivals):
+                text = f"{text[: other.start]} \x00 {text[other.end :]}"
+            position = 0
+            is_interrupted = False
+            for piece in re.findall(r"\x00|[^\x00]+", text):
+                is_interrupted |= piece == "\x00" and 0 < position < len(mine)
+                for word in _words(piece):
+                    position += position < len(mine) and word == mine[position]
+            is_part = position == len(mine) and not is_interrupted
             has_figures = all(any(agrees(figure, other) for other in sentence.figures) for figure in self.figures)
             if is_part and has_figures and _is_negated(self.text) == _is_negated(sentence.text):
                 return sentence

@@ -138,7 +138,8 @@ def agrees(figure: Figure, other: Figure) -> bool:
 
 def is_rounder(other: Figure, figure: Figure) -> bool:
     """Return whether another figure says the same less precisely."""
-    return other.kind == figure.kind and abs(figure.base - other.base) <= other.tolerance * (1 + 1e-9)
+    is_same = (other.kind, other.measure) == (figure.kind, figure.measure)
+    return is_same and abs(figure.base - other.base) <= other.tolerance * (1 + 1e-9)
 
 
 def chinese_number(text: str) -> float:
