@@ -489,6 +489,9 @@ class Engine:
             stack.push_async_callback(self.database.close)
             stack.push_async_callback(self.checkpoints.close)
             stack.push_async_callback(self.mcp.aclose)
+            for service in self._of_plugins.values():
+                if hasattr(service, "aclose"):
+                    stack.push_async_callback(service.aclose)
             if self.sources.vectors is not None:
                 stack.push_async_callback(self.sources.vectors.aclose)
             if self._offered is not None:
