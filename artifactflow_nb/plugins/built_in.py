@@ -8,6 +8,7 @@ from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS, Plugin, add_plugin
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.plugins.claims import frame as claims_frame
 from artifactflow_nb.plugins.claims.plugin import CLAIMS
+from artifactflow_nb.plugins.data.plugin import DATA, Data, DataResults
 from artifactflow_nb.plugins.graphs import GRAPHS
 from artifactflow_nb.plugins.literature import LITERATURE
 from artifactflow_nb.plugins.literature.references import Literature
@@ -20,8 +21,8 @@ GROUP = "artifactflow_nb.plugins"
 """The group of the entry points of packages that bring a plugin; a workbench uses those that it names."""
 
 for _plugin in (
-    # One line for each plugin:
     CLAIMS,
+    DATA,
     GRAPHS,
     LITERATURE,
     PROJECTS,
@@ -44,6 +45,7 @@ class SealedRunAccessors:
 
     claims_df = claims_frame.claims_df
     literature = Accessor(Literature)
+    data = Accessor(DataResults)
     projects = Accessor(ProjectFrames)
 
 
@@ -52,6 +54,7 @@ class WorkbenchAccessors:
 
     claims_df = claims_frame.claims_df
     literature = Accessor(Literature)
+    data = Accessor(Data)
     projects = Accessor(Projects)
 
 

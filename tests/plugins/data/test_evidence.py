@@ -1,0 +1,183 @@
+"""A question that agents answer by computing on shared data: asked, recorded, replayed, sealed and computed again."""
+
+import logging
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import OpenWorkbench
+from support.mcp_config import until
+
+import artifactflow_nb as af
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.plugins.data.shared import QueryResult
+
+CASTS = pd.DataFrame({"site": ["a", "b", "a", "b"], "temp": [1.0, 2.5, 2.0, 4.5]})
+SQL = "SELECT site, avg(temp) AS mean FROM casts GROUP BY site ORDER BY site"
+MEANS = pd.DataFrame({"site": pd.array(["a", "b"], "string"), "mean": pd.array([1.5, 3.5], "Float64")})
+
+
+def query(sql: str, title: str = "Mean by site") -> af.ToolCall:
+    return af.ToolCall("query_data", {"sql": sql, "title": title})
+
+
+def test_result_is_recorded_replayed_and_sealed_without_data(tmp_path: Path) -> None:
+    calls = [af.ToolCall("list_data", {}), af.ToolCall("describe_data", {"table": "casts"}), query(SQL)]
+    model = af.ScriptedModel([*calls, "Site b is warmer."])
+    cassette = tmp_path / "runs.jsonl"
+    wb = af.Workbench(model=model, data_dir=tmp_path / "data", record=cassette, mode="record", interactive=False)
+    wb.data.share(casts=CASTS)
+    run = wb.ask("Which site is warmer?").wait()
+    assert wb.tool_calls_df(run)["success"].tolist() == [True] * 3
+    evidence = wb.data.evidence(run)[0]
+    result_text = model.requests[3].messages[-1].content
+    assert f"2 rows. Cite the figures as [{evidence.result.evidence_id}]." in result_text
+    assert "| b | 3.5 |" in result_text
+    assert "| temp | number | 0 | 4 | 1 | 4.5 | 2.5 |" in model.requests[2].messages[-1].content
+    row = wb.data.evidence_df(run).iloc[0]
+    assert (row["title"], row["tables"], row["sql"], row["n_rows"]) == ("Mean by site", "casts", SQL, 2)
+    assert wb.query("SELECT evidence_id FROM evidence")["evidence_id"].tolist() == [row["evidence_id"]]
+    assert wb.data.evidence(run)[row["evidence_id"]] == evidence
+    pd.testing.assert_frame_equal(evidence.df, MEANS)
+    assert "Mean by site" in wb.data._card().plain()
+    assert run.verify().differences == ()
+    with af.open_run(run.seal(tmp_path / "run.afrun")) as sealed:
+        (copy,) = sealed.data.evidence()
+        pd.testing.assert_frame_equal(copy.df, MEANS)
+        assert copy.recompute().status == "no data"
+        assert len(sealed.data.evidence_df()) == 1
+    wb.close()
+    with af.Workbench(replay=cassette, interactive=False) as replay:
+        again = replay.ask("Which site is warmer?").wait()
+        pd.testing.assert_frame_equal(replay.data.evidence(again)[0].df, MEANS)
+        assert replay.data.evidence_df(again).iloc[0].to_dict() == {**row.to_dict(), "run_id": again.run_id}
+
+
+def test_evidence_is_computed_again(workbench: OpenWorkbench) -> None:
+    wb = workbench([query(SQL), "Done."])
+    wb.data.share(casts=CASTS)
+    evidence = wb.data.evidence(wb.ask("Which site is warmer?").wait())[0]
+    assert evidence.recompute().status == "same"
+    wb.data.share(casts=CASTS.assign(temp=[1.0, 2.5, 2.0, 5.5]))
+    again = evidence.recompute()
+    assert (again.status, again.was, again.now) == ("differs", "mean: 3.5", "mean: 4.0")
+    wb.data.share(casts=CASTS.head(1))
+    assert evidence.recompute().was == "2 rows"
+    wb.data.unshare()
+    assert evidence.recompute().status == "no data"
+
+
+def test_cell_computes_the_evidence_from_variables(workbench: OpenWorkbench) -> None:
+    wb = workbench([query(SQL, "Mean\nby site"), "Done."])
+    wb.data.share(casts=CASTS)
+    evidence = wb.data.evidence(wb.ask("Which site is warmer?").wait())[0]
+    source = evidence.to_cell()
+    assert source is not None
+    *setup, expression = source.rstrip().rpartition("\n\n")[::2]
+    names = {"casts": CASTS}
+    exec("\n".join(setup), names)  # noqa: S102 - the cell of the test
+    assert eval(expression, names)["mean"].tolist() == [1.5, 3.5]  # noqa: S307 - the same
+    with pytest.raises(NotFound, match="There is no evidence 'data:c-000000'"):
+        wb.data.evidence()["data:c-000000"]
+    assert evidence.result.evidence_id in repr(wb.data.evidence())
+    assert "mean" in evidence._repr_html_()
+
+
+def test_model_is_told_what_to_correct(workbench: OpenWorkbench) -> None:
+    calls = [
+        query("SELECT tempp FROM casts"),
+        af.ToolCall("describe_data", {"table": "cast"}),
+        query("DROP TABLE casts"),
+    ]
+    model = af.ScriptedModel([*calls, "Sorry."])
+    wb = workbench(model=model)
+    wb.data.share(casts=CASTS)
+    run = wb.ask("Which site is warmer?").wait()
+    for request, correction in zip(
+        model.requests[1:], ('"temp"', "Did you mean casts?", "exactly one SELECT"), strict=True
+    ):
+        assert correction in request.messages[-1].content
+    assert wb.data.evidence_df(run).empty
+
+
+def test_withdrawn_data_is_told_in_a_sentence(workbench: OpenWorkbench) -> None:
+    model = af.ScriptedModel([af.ToolCall("list_data", {}), query(SQL), "Nothing there."])
+    wb = workbench(model=model)
+    wb.data.share(casts=CASTS)
+    wb.data.unshare()
+    wb.ask("Which site is warmer?").wait()
+    for request in model.requests[1:]:
+        assert "shares no data now" in request.messages[-1].content
+
+
+def test_stop_ends_a_running_query(workbench: OpenWorkbench) -> None:
+    endless = "SELECT sum(sqrt(a.range * b.range)) FROM range(1000000) a, range(1000000) b"
+    wb = workbench([query(endless), "Never."])
+    wb.data.share(casts=CASTS)
+    run = wb.ask("Which site is warmer?")
+    process = wb.data._shared._process
+    until(lambda: process._process is not None and process._loaded)
+    child = process._process
+    run.cancel()
+    run.wait()
+    assert run.status == "cancelled"
+    assert child is not None
+    until(lambda: child.poll() is not None)
+
+
+def test_closed_workbench_ends_the_process(tmp_path: Path) -> None:
+    wb = af.Workbench(model=af.ScriptedModel([query(SQL), "b"]), data_dir=tmp_path, interactive=False)
+    wb.data.share(casts=CASTS)
+    wb.ask("Which site is warmer?").wait()
+    child = wb.data._shared._process._process
+    wb.close()
+    assert child is not None
+    assert child.returncode is not None
+
+
+ATTEMPTS = [
+    "SELECT * FROM patients",
+    "SELECT max(salary) FROM patients",
+    "SELECT CAST(name AS INT), count(*) FROM patients GROUP BY 1",
+    "SELECT ward, avg(salary) FROM patients GROUP BY ward",
+    "SELECT name, count(*) FROM patients GROUP BY name",
+    "SELECT secret FROM hidden",
+    "SELECT CAST(secret AS INT) FROM hidden",
+    "SELECT count(*) FROM patients, hidden WHERE name = secret",
+]
+
+
+def test_no_value_of_a_protected_frame_leaves_the_kernel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither requests nor the cassette, events, logs, errors and the store have a planted value."""
+    patients = pd.DataFrame(
+        {
+            "name": [f"Zebulon{i}" for i in range(20)],
+            "salary": [71234.0625 + i * i for i in range(20)],
+            "ward": ["n", "s"] * 10,
+        }
+    )
+    hidden = pd.DataFrame({"secret": ["Xanadu77"] * 20, "kind": pd.Categorical(["Quagmire"] * 20)})
+    tables = [af.ToolCall("describe_data", {"table": name}) for name in ("patients", "hidden")]
+    model = af.ScriptedModel([[af.ToolCall("list_data", {}), *tables], [query(sql) for sql in ATTEMPTS], "Nothing."])
+    cassette = tmp_path / "runs.jsonl"
+    caplog.set_level(logging.DEBUG)
+    wb = af.Workbench(model=model, data_dir=tmp_path / "data", record=cassette, mode="record", interactive=False)
+    wb.data.share(patients=patients, see="aggregates")
+    wb.data.share(hidden=hidden, see="schema")
+    run = wb.ask("Who earns most?").wait()
+    assert wb.tool_calls_df(run)["success"].tolist() == [True] * 3 + [False, False, False, True, True] + [False] * 3
+    files = [path.read_bytes().decode("utf-8", "replace") for path in tmp_path.rglob("*") if path.is_file()]
+    texts = [str(model.requests), str(run.events), caplog.text, wb.tool_calls_df(run).to_csv(), *files]
+    assert "ward" in texts[0]
+    planted = ["Zebulon", "Xanadu", "Quagmire", *(str(71234.0625 + i * i) for i in range(20))]
+    assert [value for value in planted for text in texts if value in text] == []
+    wb.close()
+
+
+@pytest.mark.parametrize(
+    "content", ['{"columns": [["x", "integer"]], "rows": [[1, 2]], "is_cut": false}', '{"rows": []}']
+)
+def test_damaged_result_of_a_file_is_refused(content: str) -> None:
+    row = {"evidence_id": "data:c-1", "title": "", "sql": "", "tables": "", "duration_ms": 1.0, "result_json": content}
+    with pytest.raises(ValueError, match=r"result_json|columns"):
+        QueryResult.from_row(row)
