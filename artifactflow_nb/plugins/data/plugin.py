@@ -138,7 +138,7 @@ class Data(DataResults, CardMixin):
 
 
 def _services(engine: "Engine") -> Mapping[type, Any]:
-    return {SharedData: SharedData(engine.database, engine.mask, engine.clock.monotonic)}
+    return {SharedData: SharedData(engine.database, engine.secrets.mask, engine.clock.monotonic)}
 
 
 def _check_row(table: str, row: Mapping[str, Any]) -> None:
