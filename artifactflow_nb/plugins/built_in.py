@@ -62,12 +62,9 @@ def load_plugins(plugins: Iterable[Plugin | str]) -> list[Plugin]:
     """Return plugins, those passed by name from the installed packages; `UsageError` for an unknown name."""
     loaded: list[Plugin] = []
     for plugin in plugins:
-        if isinstance(plugin, str):
-            installed = {entry.name: entry for entry in entry_points(group=GROUP)}
-            if plugin not in installed:
-                known = ", ".join(installed) or "none"
-                raise UsageError(f"No installed package has a plugin {brief(plugin)}. Installed plugins: {known}.")
-            loaded.append(installed[plugin].load())
-        else:
-            loaded.append(plugin)
+        installed = {entry.name: entry for entry in entry_points(group=GROUP)} if isinstance(plugin, str) else {}
+        if isinstance(plugin, str) and plugin not in installed:
+            known = ", ".join(installed) or "none"
+            raise UsageError(f"No installed package has a plugin {brief(plugin)}. Installed plugins: {known}.")
+        loaded.append(installed[plugin].load() if isinstance(plugin, str) else plugin)
     return loaded

@@ -73,7 +73,7 @@ class Evidence(CardMixin):
     def recompute(self) -> Recomputed:
         """Run the SQL on the frames that are shared now, and compare the rows, in any order, with the stored ones."""
         now = self._compute(self.result)
-        differing = now and _first_difference(self.result, now)
+        differing = now and first_difference(self.result, now)
         status: Literal["same", "differs", "no data"] = "no data" if now is None else "differs" if differing else "same"
         return Recomputed(self.result.evidence_id, status, *(differing or ()))
 
@@ -113,7 +113,7 @@ class EvidenceList(DisplayList[Evidence]):
         ]
 
 
-def _first_difference(was: QueryResult, now: QueryResult) -> tuple[str, str] | None:
+def first_difference(was: QueryResult, now: QueryResult) -> tuple[str, str] | None:
     """Compare two results as sets of rows; return the first values that differ, with their column."""
     if len(was.rows) != len(now.rows):
         return f"{len(was.rows):,} rows", f"{len(now.rows):,} rows"

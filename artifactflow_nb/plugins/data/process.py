@@ -98,7 +98,7 @@ def _exchange(
         del loaded[name]
     for name, frame in current.items():
         if name not in loaded:
-            if problem := _hand_over(process, frame):
+            if problem := hand_over(process, frame):
                 return problem, None
             loaded[name] = frame
     return _send(process, request)
@@ -112,7 +112,7 @@ def _send(process: "subprocess.Popen[bytes]", request: Any) -> tuple[str, Any]:
     return reply
 
 
-def _hand_over(process: "subprocess.Popen[bytes]", shared: SharedFrame) -> str:
+def hand_over(process: "subprocess.Popen[bytes]", shared: SharedFrame) -> str:
     """Give a frame to the process: its buffers are in a file, which the process maps. Return an error text or none."""
     buffers: list[pickle.PickleBuffer] = []
     try:

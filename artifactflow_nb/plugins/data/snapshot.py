@@ -56,7 +56,7 @@ class SharedFrame:
         if see not in get_args(See):
             raise UsageError(f"see is {brief(see)}; it must be one of {', '.join(get_args(See))}.")
         snapshot = _snapshot(name, frame)
-        _check_names(name, list(snapshot.columns))
+        check_names(name, list(snapshot.columns))
         columns = {}
         for column in list(snapshot.columns):
             converted, columns[column] = _readable(snapshot[column], f"The column {brief(column)} of {name}")
@@ -99,7 +99,7 @@ def _snapshot(name: str, frame: Any) -> "pd.DataFrame":
     return snapshot.reset_index(drop=not has_meaning)
 
 
-def _check_names(name: str, columns: list[Any]) -> None:
+def check_names(name: str, columns: list[Any]) -> None:
     """Raise `UsageError` for column names that SQL cannot tell apart."""
     if others := [column for column in columns if not isinstance(column, str) or not column.strip()]:
         way = "rename the columns, e.g. with frame.columns = frame.columns.map(str)"

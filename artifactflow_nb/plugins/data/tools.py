@@ -57,7 +57,7 @@ async def query_data(
     result = await data.query(sql, title)
     await data.record(ctx, result)
     metadata = {"evidence_id": result.evidence_id, "tables": result.tables, "n_rows": len(result.rows)}
-    return ToolResult(success=True, data=_result_text(result), metadata=metadata)
+    return ToolResult(success=True, data=result_text(result), metadata=metadata)
 
 
 def tools_for(frames: Iterable[SharedFrame]) -> list[Tool]:
@@ -74,7 +74,7 @@ def _line(frame: SharedFrame) -> str:
     return f"{frame.schema}. Allowed: {_SIGHT[frame.see]}."
 
 
-def _result_text(result: QueryResult) -> str:
+def result_text(result: QueryResult) -> str:
     """Return a result for the model: how to cite it, its size, its rows, and what to mind."""
     n_rows = len(result.rows)
     size = f"more than {n_rows:,} rows" if result.is_cut else count(n_rows, "row")
