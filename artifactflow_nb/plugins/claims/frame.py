@@ -42,6 +42,9 @@ ORDER BY d.method IS 'person' DESC, d.rowid DESC LIMIT 1)
 """
 """The check of each claim that counts: a person's last verdict, else the last check."""
 
+_QUOTE = "CASE WHEN c.start IS NOT NULL THEN coalesce(c.quote, c.text) END"
+"""A quote that equals its claim is stored once."""
+
 _CHECKED_AT = "coalesce(c.checked_at, v.created_at)"
 
 CLAIMS_FRAME = Frame(
@@ -65,7 +68,7 @@ CLAIMS_FRAME = Frame(
         *stored_columns("check", TEXT, "c", reason="The reason, or the note of a person."),
         *stored_columns("check", INT, "c", score="Share of the claim's content in the passage, in per cent."),
         *stored_columns("source", TEXT, "c", address="Address of the source.", source_title="Title of the source."),
-        *stored_columns("source", TEXT, "c", quote="The passage."),
+        Column("quote", "source", TEXT, _QUOTE, "The passage."),
         *stored_columns("source", INT, "c", start="Where the passage begins in the text of the source."),
         *stored_columns(
             "source", INT, "c", end="Where the passage ends.", page="Page of the source; NA without pages."

@@ -104,9 +104,10 @@ def check_rows(markdown: str, evidence: Evidence) -> Iterator[dict[str, Any]]:
         plain = re.sub(r" (?=[.,;:!?])", "", claim.plain)
         n_figures = sum(figure.kind != "name" for figure in read_figures(claim.plain))
         is_quote = claim.kind == "quote" or verdict.method == "quotes"
+        shown = (f"{claim.label}: {plain}" if claim.label else plain)[:_LONGEST]
         yield {
             "n": n,
-            "text": f"{claim.label}: {plain}"[:_LONGEST] if claim.label else plain[:_LONGEST],
+            "text": shown,
             "kind": "quote" if is_quote else "figure" if n_figures else "fact",
             "n_figures": n_figures,
             "status": verdict.status,
@@ -115,7 +116,7 @@ def check_rows(markdown: str, evidence: Evidence) -> Iterator[dict[str, Any]]:
             "score": round(100 * verdict.score) if verdict.quote else None,
             "address": address or None,
             "source_title": titles.get(address),
-            "quote": verdict.quote[:_LONGEST] or None,
+            "quote": None if verdict.quote == shown else verdict.quote[:_LONGEST] or None,
             "start": verdict.start if verdict.quote else None,
             "end": verdict.end if verdict.quote else None,
             "page": int(page[1]) if page else None,

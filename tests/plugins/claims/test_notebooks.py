@@ -178,7 +178,7 @@ def test_magic_checks_a_named_notebook_or_that_of_the_session(paper: Path, monke
 def test_pytest_has_a_test_for_each_cell_with_figures(paper: Path, tmp_path: Path) -> None:
     plugin = "artifactflow_nb.plugins.claims.pytest_plugin"
     command = [sys.executable, "-m", "pytest", "-p", plugin, "-q", "--claims", str(paper), "--rootdir", str(tmp_path)]
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "1 failed" in done.stdout, done.stdout + done.stderr
     assert "12.41 there, not 12.9 m." in done.stdout
