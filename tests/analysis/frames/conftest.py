@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from support.replies import by_agent, call, decide, delegate, plan, report, requesting_agent
 
@@ -81,5 +82,9 @@ def sample_store(sample_folder: Path, tmp_path: Path) -> Path:
             judged = wb.projects.start("Judged")
             judged.add("Text", "X is a letter.")
             judged.evaluate(["Text"], ["clarity", "evidence"]).wait()
+            wb.data.share(letters=pd.DataFrame({"letter": ["a", "b"]}))
+            result = wb._thread.call(wb.data._shared.query("SELECT count(*) FROM letters", "Letters"))
+            call = af.ToolContext(first.run_id, first.conversation_id, first.message_id, "lead_agent", "tool-letters")
+            wb._thread.call(wb.data._shared.record(call, result))
     shutil.copytree(sample_folder / "data", tmp_path / "data")
     return tmp_path / "data" / "store.db"

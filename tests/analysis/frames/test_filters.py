@@ -27,6 +27,7 @@ TIMES = {
     "approvals": "asked_at",
     "sources": "fetched_at",
     "claims": "checked_at",
+    "evidence": "created_at",
 }
 OF_RUNS = [frame for frame in frames.all_frames() if "run" in frame.filters]
 
@@ -68,7 +69,7 @@ def test_conversation_filter_selects_all_its_runs(sample_store: Path, frame: fra
         expected = everything[everything["run_id"].isin(found["run_id"])]
         if "conversation_id" in everything:  # manual edits belong to no run
             expected = everything[everything["conversation_id"] == conversation]
-        is_in_one = frame.name in {"plan_steps", "evaluations", "project_runs", "claims"}
+        is_in_one = frame.name in {"plan_steps", "evaluations", "project_runs", "claims", "evidence"}
         assert len(expected) < len(everything) or is_in_one
         same(frames.load_frame(sample_store, frame, conversation=conversation), expected)
     ids = runs["conversation_id"].unique()

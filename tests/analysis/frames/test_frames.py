@@ -88,6 +88,7 @@ CONTRACT = {
         "text, status, method, reason, quote, address, n, kind, n_figures, score, source_title, start, end, page, "
         "checker, source_sha256, checked_at, claim_id, run_id, conversation_id, artifact_id, version"
     ),
+    "evidence": "evidence_id, title, sql, tables, n_rows, duration_ms, created_at, tool_call_id, run_id",
 }
 
 
@@ -173,7 +174,7 @@ def test_workbench_has_a_method_per_frame(sample_store: Path, open_workbench: Op
     """Each frame has a method of the workbench, or of a plugin's accessor."""
     with open_workbench() as wb:
         of_plugins = {"blocks": wb.projects.blocks_df, "evaluations": wb.projects.evaluations_df}
-        of_plugins["project_runs"] = wb.projects.runs_df
+        of_plugins |= {"project_runs": wb.projects.runs_df, "evidence": wb.data.evidence_df}
         for name, frame in read(sample_store).items():
             load = of_plugins.get(name) or getattr(wb, f"{name}_df")
             assert types(load(columns="all")) == types(frame)
