@@ -308,7 +308,7 @@ def test_permissions_are_private_and_outside_of_the_folder(project: Path, tmp_pa
 def test_permissions_are_in_the_home_folder_by_default(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without XDG_CONFIG_HOME, or with a relative path, which the folder could contain, they are in ~/.config."""
+    """The folder is ~/.config if XDG_CONFIG_HOME is missing, or relative: the project could contain a relative path."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", "here")
     assert permission_path(project / SETTINGS_FILE).parent == tmp_path / ".config" / "artifactflow" / "trusted"

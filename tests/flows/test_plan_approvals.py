@@ -326,7 +326,7 @@ class EditedMeanwhile(ScriptedModel):
 
 @pytest.mark.parametrize("agent", ["executor", "replanner", "summarizer"])
 async def test_edit_during_a_job_is_not_overwritten(open_engine: OpenEngine, agent: str) -> None:
-    """The ends of a step, a replanning and the summary do not overwrite a person's edit."""
+    """A person's edit stays when a step, a replanning or the summary ends."""
     model = EditedMeanwhile(
         by_agent(
             agent=[plan("One"), ENDED],

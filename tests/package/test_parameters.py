@@ -38,7 +38,7 @@ def test_parameters_come_first_and_are_plain(page: Path) -> None:
 
 
 def test_injected_question_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cell after the parameters of the quickstart that sets another question gets its answer."""
+    """If a cell after the parameters sets another question, the quickstart answers the other question."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     shutil.copytree(ROOT / "data", tmp_path / "data")
     (tmp_path / "notebooks").mkdir()

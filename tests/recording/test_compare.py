@@ -247,7 +247,7 @@ def test_fork_diverges_from_its_run_at_the_changed_step(open_workbench: Any) -> 
 
 
 def test_first_difference_of_a_fork_is_its_changed_instruction(open_workbench: Any) -> None:
-    """The replaced instruction in the delegating call is not a difference of the turn that made the call."""
+    """The first difference is in the first step of the delegated job, and the delegating turn is the same."""
     run = ask(open_workbench(script(), tool_protocol="native"))
     number = next(step.number for step in run.steps if step.kind == "model" and step.path == "main/1.2")
     for comparison in (

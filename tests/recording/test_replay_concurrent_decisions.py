@@ -116,7 +116,7 @@ def test_stream_of_a_resumed_replay_starts_with_the_decision(tmp_path: Path) -> 
 
 
 def test_fork_of_a_subrun_is_recorded(tmp_path: Path) -> None:
-    """No other run waits for the fork."""
+    """A fork of a subrun, for which no parent run waits, is replayed with the same answer and rows."""
     cassette = tmp_path / "c.jsonl"
 
     def scene(wb: af.Workbench, is_played: bool) -> list[str]:

@@ -75,7 +75,7 @@ def test_request_without_the_token_is_refused(jupyter: str) -> None:
 
 
 def test_request_of_another_site_is_refused(client: Client) -> None:
-    """A cookie without Jupyter's token against such requests is not enough, and neither is another origin."""
+    """A request needs Jupyter's XSRF token beside the login cookie, and is refused from another origin."""
     with httpx.Client(base_url=client.base_url) as browser:
         browser.get(f"/lab?token={TOKEN}")
         answer = browser.post("/artifactflow/api/v1/chat", json={"content": "Why?"})

@@ -208,7 +208,7 @@ def test_values_that_json_cannot_hold_are_sent_as_text() -> None:
 
 
 def test_notebook_and_server_share_a_run(serve: Serve, workbench: "type[af.Workbench]") -> None:
-    """The server decides what a notebook asks, the notebook what the server asks; both see the events."""
+    """A request of a notebook's run is decided on the server, and both receive the events of the run."""
     turns = [
         af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": "One."}),
         "Written.",

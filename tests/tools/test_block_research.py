@@ -182,7 +182,7 @@ def test_used_names_get_a_number() -> None:
 
 
 def test_report_that_needs_review_is_a_draft() -> None:
-    """The sources of the report are completed."""
+    """The report becomes a draft, and the block with the sources is completed without a review."""
     tree = found(add(EMPTY, "Facts", need_review=True), "facts")
     assert (tree["facts"].status, tree["facts_sources"].status) == ("draft", "completed")
 

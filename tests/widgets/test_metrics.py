@@ -120,7 +120,7 @@ def test_subject_is_an_argument_of_the_call(wb: af.Workbench) -> None:
 
 
 def test_saved_output_reads_without_a_kernel(wb: af.Workbench) -> None:
-    """Numbers in HTML and in text, and the call; no controls."""
+    """HTML and text have the numbers and the call of `metrics_df`, and the HTML has no controls."""
     output = show(wb).saved_output()
     for form in ("text/html", "text/plain"):
         assert "about 77,600" in visible_text(output[form])

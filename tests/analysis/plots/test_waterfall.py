@@ -122,7 +122,7 @@ def test_long_wait_is_folded() -> None:
 
 @pytest.mark.parametrize("wait_s", [5, 43, 10_800])
 def test_labels_of_the_axis_do_not_overlap(wait_s: int) -> None:
-    """Beside the length of a pause there are only the ticks for which there is room."""
+    """A tick is left out if its label would overlap the label of a pause."""
     spans = (
         TimelineSpan("a", "model", "m", 0, 4000, None, "ok"),
         TimelineSpan("a", "wait", "t", 4000, 4000 + wait_s * 1000, None, "ok"),

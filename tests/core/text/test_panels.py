@@ -15,7 +15,7 @@ def test_figures_are_at_the_right_and_long_texts_wrap() -> None:
 
 
 def test_comparison_has_a_column_of_differences_only_for_figures() -> None:
-    """Texts alone have no difference."""
+    """A comparison of texts without figures has no such column."""
     facts = [ComparisonRow("status", "completed", "failed")]
     assert "difference" not in comparison_table(facts)
     figures = comparison_table([*facts, ComparisonRow("tokens", "10", "12", "+2")])
