@@ -150,7 +150,7 @@ class MetricsView(ChatHost):
         await self._show_and_save()
 
     async def act_frame(self, act: PageAction) -> None:
-        """Add a cell with the call."""
+        """Add a cell with the Python call that returns the displayed table."""
         self.screen.effect(act.page, "cell", source=self.code, cell_type="code")
 
     # --- content ------------------------------------------------------------------------------------------------------

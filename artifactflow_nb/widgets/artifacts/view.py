@@ -157,7 +157,7 @@ class ArtifactPanel(PolledView):
         self._message_id = current if self._is_branch_inactive else active
 
     def _ensure_choice(self) -> None:
-        """Choose the newest artifact unless an artifact is chosen. A plan must be alone, or chosen by a person."""
+        """Keep the chosen artifact, or choose the newest; another artifact replaces a plan that no person chose."""
         if self._single_id:
             self._histories = {key: history for key, history in self._histories.items() if key == self._single_id}
         is_replaced = self._chosen == TASK_PLAN_ID and not self._is_by_person and self._form is None

@@ -59,7 +59,7 @@ class Shape:
     def labels(self) -> tuple[str, ...]:
         """Distinct labels of the choices."""
         labels = [choice if isinstance(choice, str) else format_json(choice) for choice in self.choices]
-        # If the choices contain both 1 and "1", JSON labels differ.
+        # The choices 1 and "1" have equal labels, unless all labels are JSON.
         return tuple(labels if len(set(labels)) == len(labels) else map(format_json, self.choices))
 
 

@@ -29,7 +29,7 @@ function navigateTree(event) {
 }
 
 /**
- * After a fold was opened and the tree rendered again, focus its first message, which is in the row of the fold.
+ * Once the tree is rendered without the opened fold, focus the first unfolded message, in the same row.
  * @param {Element} fold @param {Element | null | undefined} tree
  */
 function focusUnfolded(fold, tree) {

@@ -6,7 +6,7 @@
 
 const STYLE_ID = "af-style";
 
-/** Add the styles to a page or a shadow root. @param {Document | ShadowRoot} root */
+/** Add the package's styles to a page or a shadow root, once. @param {Document | ShadowRoot} root */
 function dressPage(root) {
   if (!UI_STYLE) return; // the page of a server has the styles
   let style = root.getElementById(STYLE_ID);
