@@ -273,7 +273,7 @@ def _tex_work(
 
 
 def read_ris(text: str) -> Bibliography:
-    """Read RIS, the format of many databases; `UnreadableFile` without an entry."""
+    """Read RIS, the format of many databases; raise `UnreadableFile` if the text has no entry."""
     works: list[Work] = []
     problems: list[str] = []
     fields: list[tuple[str, str]] = []

@@ -438,7 +438,7 @@ class BoardView(PolledView):
             self.screen.save_soon()
 
     def _authorship(self, reason: str) -> Authorship:
-        """Return the authorship of a change by the reader."""
+        """Return the authorship of a change that the person makes on the board."""
         return Authorship(self._conversation_id, self._message_id, USER, reason=reason)
 
     # --- phases ----------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class NamedTextStore:
         return await self._artifacts.write_once(by, work)
 
     async def put(self, by: Authorship, *texts: NamedText | Grade) -> list[Artifact]:
-        """Store texts, each as a new version of the text with the same name, even of an equal text."""
+        """Store each text as a new version of the text with the same name, even if both texts are equal."""
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
             written = []

@@ -271,7 +271,7 @@ def packaged_dimensions() -> tuple[Dimension, ...]:
 
 
 def merge_dimensions(own: Iterable[Dimension]) -> tuple[Dimension, ...]:
-    """Return the packaged dimensions, unless replaced by name, and the project's dimensions."""
+    """Return the packaged and the project's dimensions; of two with the same name, the project's dimension."""
     return merge_named(packaged_dimensions(), own)
 
 
