@@ -155,7 +155,7 @@ def _location(db: sqlite3.Connection, address: str) -> str:
     if uri is None or uri.scheme != "file":
         return row["uri"] if uri and uri.scheme in {"http", "https"} else ""
     path = os.path.relpath(url2pathname(uri.path))
-    # A path over more parent folders would show readers of the notebook the folders of this computer.
+    # A path with many `..` would tell readers of the notebook the names of folders of this computer.
     return "" if path.count("..") > _MAX_PARENTS else path
 
 

@@ -383,7 +383,7 @@ class Engine:
     def known_models(self, db: sqlite3.Connection) -> list[str]:
         """Return the models that are configured, have a price or were used; `list_models` asks the endpoint.
 
-        Models of other providers are left out: an endpoint would get the name of the offline model, for example.
+        A used model must have the provider of an agent: an endpoint does not know the offline model, for example.
         """
         agents = [agent for agent in self.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
         used = load_models(db, {agent.model.provider for agent in agents})

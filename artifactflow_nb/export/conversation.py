@@ -106,7 +106,7 @@ def _document(
         parts = [] if is_single else [f"## {number}. {safe_markdown_line(heading)}"]
         if heading != " ".join(message.content.split()):  # the heading is cut: quote the whole question
             parts.append("\n".join(f"> {safe_markdown_line(line)}" for line in message.content.splitlines()))
-        # An answer without a list of sources has the numbers of its report.
+        # If an answer lists no sources, the numbers in the answer refer to the sources of the report.
         listings = [message.response or "", *(written.get(artifact_id, "") for artifact_id in record.artifacts)]
         listing = next(filter(addresses_of, listings), "")
         if message.response:

@@ -192,7 +192,7 @@ class EventWriter:
         return at, number
 
     def drain(self) -> list[EventRow]:
-        """Remove and return the events that are not stored yet, for a write of the caller."""
+        """Remove and return the events that are not stored yet; the caller must store the events."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

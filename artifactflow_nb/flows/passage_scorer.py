@@ -41,7 +41,7 @@ _HIGHEST = 10
 
 
 def scores_passages(ctx: RunContext, agent: BaseAgent) -> bool:
-    """Return whether an agent's searches have the second stage: in a deep run, if the agent's model reads prompts."""
+    """Return whether the agent's model scores found passages: in deep runs, unless the agent works without a model."""
     return ctx.run.settings.get(DEPTH_SETTING) == "deep" and agent.model.provider != COMPUTED_PROVIDER
 
 

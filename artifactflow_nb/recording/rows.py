@@ -67,7 +67,7 @@ SELECT run_id, conversation_id, message_id, status FROM runs WHERE run_id IN fam
 
 @dataclass(frozen=True)
 class RunRows:
-    """The rows of a run and of its subruns; the rows of a branch include the earlier runs.
+    """The rows of a run and of its subruns; `load_branch_rows` adds the rows of the earlier runs.
 
     Attributes:
         tables: The rows of each table of `KEYS`, in the order of the store.

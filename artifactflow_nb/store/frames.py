@@ -78,7 +78,7 @@ class Frame:
         order: SQL of the ORDER BY clause; a total and stable order.
         filters: SQL condition of each filter on the row's own table, by name; the value is bound under that name.
         scope: SELECT of the ids of the row's own table; the filters are appended to it.
-        scope_condition: Replacement for `SCOPE_CONDITION` if there are filters; the ids are named `scope`.
+        scope_condition: SQL that replaces `SCOPE_CONDITION` if there are filters; can select from the ids as `scope`.
         add_functions: Registers the SQL functions that only this frame needs on a connection.
         summary: Names of the columns of the selection `summary`, separated by spaces.
         check: Raises `NotFound` if a filter has a value that is unknown in the store; the values are JSON lists.

@@ -167,7 +167,7 @@ class RunStore:
         return await self._database.write(work)
 
     async def append_rows(self, rows: Sequence["EventRow"]) -> None:
-        """Append rows of `event_row` to the events."""
+        """Append events, which `event_row` has converted to rows."""
         await self._database.write(lambda db: insert_events(db, rows))
 
     async def finish(
@@ -364,7 +364,7 @@ def event_row(event: StreamEvent) -> EventRow:
 
 def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
     """Append rows to `events`."""
-    # Few statements are quicker: SQLite releases the GIL in each statement, and another thread may keep the GIL.
+    # Each statement has many rows: SQLite releases the GIL in each statement and may wait long to get the GIL again.
     for start in range(0, len(rows), _EVENTS_AT_ONCE):
         some = rows[start : start + _EVENTS_AT_ONCE]
         places = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(some))

@@ -270,7 +270,7 @@ class TimeScale:
 def time_scale(spans: Sequence[TimelineSpan], now_ms: float) -> TimeScale:
     """Build the scale for spans; running spans extend to `now_ms`."""
     end = max((span.end_at(now_ms) for span in spans), default=0.0)
-    # A delegation counts by the spans of the job that it covers.
+    # A delegation is left out, because the spans of the delegated job show when work was done.
     working = (span for span in spans if span.kind != WAIT and not span.is_delegation)
     gaps, free_from = [], 0.0
     for start, stop in [*sorted((span.start_ms, span.end_at(now_ms)) for span in working), (end, end)]:

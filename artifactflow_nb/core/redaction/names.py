@@ -84,9 +84,9 @@ def _words(name: str) -> list[str]:
 
 @lru_cache(_CACHE_SIZE)
 def names_secret(name: str) -> bool:
-    """Whether a name is that of a secret: `api_key`, `clientSecret`, `X-Auth-Token`, `password`.
+    """Whether a name is the name of a secret: `api_key`, `clientSecret`, `X-Auth-Token`, `password`.
 
-    `key` and `token` alone are not, because tables have keys and texts have tokens.
+    `key` and `token` alone do not name a secret, because tables have keys and texts have tokens.
     """
     words = _words(name)
     if any(word.endswith(_SECRET_WORDS) for word in words):

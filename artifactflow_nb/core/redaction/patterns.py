@@ -100,7 +100,7 @@ def _keys(begin: re.Pattern[str], keys: Sequence[tuple[str, re.Pattern[str]]], t
             at = match.end() - len(prefix)
             if at < end or not text.startswith(prefix, at):
                 continue
-            # A key cannot start within a word, except after an escape, nor within base64, which contains any letters.
+            # A key starts neither within a word, except after an escape, nor in base64, which has a prefix by chance.
             before = text[at - 1 : at]
             if (before.isascii() and before.isalnum()) or before in {"_", "-"}:
                 can_start = _ESCAPE.search(text, max(at - _MAX_ESCAPE, 0), at) is not None

@@ -36,13 +36,13 @@ MAX_SENTENCES = 6
 _MAX_SOURCES = 4
 _SOURCE_SHARE = 0.6  # a further source must reach this share of the best source's score
 
-# The score of a document: its best and second passage, a title without other words, and the share of the question in
-# one sentence with its headings and in the document. A question is rarely answered where its words lie far apart.
+# A document scores by its best two passages, by a title that has only words of the question, and by the shares of the
+# question in one sentence with headings and in the document: words that lie far apart rarely answer a question.
 _BEST, _SECOND, _EXACT, _TOGETHER, _ANYWHERE = 2.5, 1.35, 0.75, 1.4, 1.3
 
-# The evidence that a document answers, by logistic regression: the share of the question in its best passage, less
-# a part of the share that occurs in no source, and the strength of that passage. Fitted on questions that the sources
-# of six folders do and do not answer, and on questions about one folder that were put to another.
+# The evidence that a document answers is the share of the question in one passage, less a part of the share that no
+# source has, plus a part of the best passage's rank. A logistic regression found both parts: on questions that six
+# folders answer or do not answer, and on questions about one folder that another folder got.
 _UNKNOWN, _STRENGTH = -0.24, 0.28
 # The least evidence grows with the logarithm of the number of passages, because among many passages some share words
 # with a question by chance. A quote without the figure that the question asks for needs more evidence.
@@ -159,7 +159,7 @@ class RatedSentence:
 
 
 def _quote(scorer: Scorer, documents: Sequence[ParsedDocument], question: str, room: int) -> list[SourceQuotes]:
-    """Return sentences of each document, the best first, the others in reading order; the first document gives most."""
+    """Quote each document: the best sentence, then others in reading order. The first document has most quotes."""
     related = related_words(scorer, documents)
     quotes: list[SourceQuotes] = []
     best = 0.0

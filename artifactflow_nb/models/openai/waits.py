@@ -39,7 +39,7 @@ def requested_wait(headers: Mapping[str, str], body: object = None) -> float | N
 
 
 def _seconds(text: str) -> float | None:
-    """Read a number of seconds, a duration such as `1m30.5s`, a moment since 1970 or a date, or return None."""
+    """Return the seconds to wait from a number, a duration (`1m30.5s`), a Unix time or a date; None for other texts."""
     text = text.strip()
     now = datetime.now(UTC)
     try:

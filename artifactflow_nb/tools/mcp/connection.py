@@ -324,7 +324,7 @@ class McpConnection:
                 await asyncio.wait([question_task])
                 if not question_task.cancelled():
                     return types.ElicitResult(**question_task.result())
-        # The answer is an error, so that the server asks no more: another call would get its next question.
+        # An error keeps the server from asking again: the next question of this call would reach another call.
         return types.ErrorData(code=_NO_CALL, message="The call was cancelled.")
 
     async def _note_message(self, message: object) -> None:

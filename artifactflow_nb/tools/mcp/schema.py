@@ -54,7 +54,7 @@ NOT_SENT = _NotSent()
 
 
 class McpParams(BaseModel):
-    """Parameters of one tool; the names are aliases of the fields, since a name may not be a valid field name."""
+    """Parameters of one tool. Aliases hold the names, because some names are not valid as names of Python fields."""
 
     model_config = ConfigDict(allow_inf_nan=False, defer_build=True)
 
