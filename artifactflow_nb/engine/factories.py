@@ -43,8 +43,8 @@ def make_model(settings: Settings) -> Model:
         return OfflineModel()
     if not settings.model:
         raise UsageError(
-            "An endpoint is configured (OPENAI_BASE_URL or OPENAI_API_KEY) but no model: set AF_MODEL or pass model=, "
-            "with a name that the endpoint knows, or pass a model object."
+            "An endpoint is configured (OPENAI_BASE_URL or OPENAI_API_KEY) but no model. Set AF_MODEL "
+            "to the name of a model at the endpoint, or pass model= with such a name or with a model object."
         )
     key = settings.api_key.get_secret_value() if settings.api_key else None
     return OpenAIModel(

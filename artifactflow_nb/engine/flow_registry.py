@@ -105,7 +105,7 @@ class FlowRegistry(Mapping[str, Flow]):
 
     def _checked(self, name: str) -> str:
         if not isinstance(name, str) or not name.strip() or name in self.specs:
-            raise UsageError(f"A flow cannot be named {brief(name)}: pass a non-empty name that no FlowSpec has.")
+            raise UsageError(f"A flow cannot be named {brief(name)}. Pass a name with letters that no flow has.")
         return name
 
     def __getitem__(self, name: str) -> Flow:

@@ -156,7 +156,7 @@ def cost(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         notes = omitted_note(len(models) - MAX_ROWS, translate_count(len(models) - MAX_ROWS, "bar"))
         if n_unknown := sum(model[3] for model in models):
             unpriced = [clip(name, 40) for name, amount, *_ in models if amount is None]
-            names = translate(" No cost for {models}.", models=translate_list(unpriced[:3])) if unpriced else ""
+            names = translate(" Unknown cost: {models}.", models=translate_list(unpriced[:3])) if unpriced else ""
             notes.append(
                 translate(
                     "The cost of {calls} is unknown: no price is set for the model, or the call failed.{models}",
@@ -230,7 +230,7 @@ def latency(
     with canvas(ax, len(shown)) as axes:
         if not groups:
             return message_only(
-                axes, translate("Latency by model and tool"), translate("No calls that ended in these frames.")
+                axes, translate("Latency by model and tool"), translate("These frames have no finished calls.")
             )
         ink = axes.title.get_color()
         handles: dict[str, Any] = {}
