@@ -77,7 +77,7 @@ CALLED = {"citation", "raise_for_status", "rows", "steps", "tables", "to_bibtex"
 }  # fmt: skip
 DOING = {"answer", "approve", "cancel", "deny", "fork", "instruct", "resume", "retried_as", "seal", "wait"}
 """What needs the store of the run."""
-FILE = {"close", "file_manifest", "literature", "path", "projects", "query", "sources", "timeline"}
+FILE = {"close", "data", "file_manifest", "literature", "path", "projects", "query", "sources", "timeline"}
 
 
 def test_sealed_run_has_the_attributes_of_a_run(samples: SampleStore, tmp_path: Path) -> None:
@@ -125,11 +125,12 @@ def test_frames_of_a_sealed_run_equal_the_frames_of_its_store(
         "approvals": run.approvals_df(),
         "sources": run.sources_df(),
         "claims": run.claims_df(),
+        "evidence": run.data.evidence_df(),
     }
     branch_columns = {"n_siblings", "is_active", "sibling_index"}  # other branches are not in the file
     for name, frame in expected.items():
         columns = [column for column in frame.columns if column not in branch_columns]
-        assert len(frame) > 0 or name in {"plan_steps", "blocks", "evaluations", "project_runs", "claims"}
+        assert len(frame) > 0 or name in {"plan_steps", "blocks", "evaluations", "project_runs", "claims", "evidence"}
         pd.testing.assert_frame_equal(found[name][columns], frame[columns])
 
 

@@ -6,6 +6,7 @@ from support.played_runs import PlayedRun, Script
 
 from artifactflow_nb.core.language import NAMES
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
+from artifactflow_nb.plugins.data.tools import tools_for
 from artifactflow_nb.plugins.projects.spec import COMPOSE_FLOW
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.lead import call_subagent
@@ -141,7 +142,7 @@ def test_job_line_says_its_activity_in_words() -> None:
 
 def test_activities_and_sentences_are_those_of_tools_that_exist() -> None:
     """Every text about a tool is about a built-in tool."""
-    tools = [*ARTIFACT_TOOLS, web_fetch, web_search, call_subagent]
+    tools = [*ARTIFACT_TOOLS, web_fetch, web_search, call_subagent, *tools_for([])]
     tools += [tool for flow in (*BUILT_IN_FLOWS.values(), COMPOSE_FLOW) for tool in flow.all_tools]
     assert NAMES["activity"].keys() | NAMES["sentence"].keys() <= {tool.name for tool in tools}
 
