@@ -11,7 +11,7 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -33,7 +33,7 @@ _KINDS = {
 }  # fmt: skip
 _FULL = "af_full_table"
 _HIDDEN_ERROR = (
-    "The query failed on the values of {names}, which you cannot see ({kind}). Avoid casts and functions that fail for "
+    "The query failed on the values of {}, which you cannot see ({}). Avoid casts and functions that fail for "
     "some values, e.g. use try_cast."
 )
 
@@ -57,21 +57,19 @@ class QueryServer:
 
     def add(self, name: str, see: str, path: str, pickled: bytes, spans: list[tuple[int, int]]) -> None:
         """Load a frame whose buffers lie in a file, at these spans of bytes."""
-        buffers: list[memoryview] = []
-        if spans:
+        mapped = memoryview(b"")
+        if any(start < end for start, end in spans):  # no empty file can be mapped
             with open(path, "rb") as file:  # noqa: PTH123 - the file is mapped
                 mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            buffers = [mapped[start:end] for start, end in spans]
-        frame = pickle.loads(pickled, buffers=buffers)  # noqa: S301 - from the process of the notebook
+        frame = pickle.loads(pickled, buffers=[mapped[start:end] for start, end in spans])  # noqa: S301 - from the process of the notebook
         if see != "rows":  # a type of DuckDB would name the categories, also in error messages
-            categories = [name for name, dtype in frame.dtypes.items() if dtype.name == "category"]
-            frame = frame.astype(dict.fromkeys(categories, "string"))
-        self._frames[name.casefold()], self._see[name.casefold()] = frame, see
+            frame = frame.astype({name: "string" for name, dtype in frame.dtypes.items() if dtype.name == "category"})
+        self._frames[name], self._see[name] = frame, see
 
     def drop(self, name: str) -> None:
         """Forget a frame."""
-        self._frames.pop(name.casefold(), None)
-        self._see.pop(name.casefold(), None)
+        self._frames.pop(name, None)
+        self._see.pop(name, None)
 
     def query(self, sql: str, max_rows: int) -> dict[str, Any]:
         """Run a SELECT of a model and return its columns, first rows, tables and SQL; `Refused` for other queries."""
@@ -79,29 +77,29 @@ class QueryServer:
 
         statement = Statement(self._connection, sql)
         used = statement.tables(self._see)
+        frames = {name: self._frames[name] for name in used}
         if hidden := [name for name, see in used.items() if see == "schema"]:
             raise Refused(f"Models see the columns of {', '.join(hidden)} only: write the SQL for the person to run.")
         if guarded := [name for name, see in used.items() if see == "aggregates"]:
             statement.require_aggregates(guarded[0], self._scalars)
             sql = statement.sql
-            self._run(sql, used, 0)  # on no rows: its errors quote no value
+            self._run(sql, frames, 0)  # on no rows: its errors quote no value
         try:
-            columns, rows = self._run(sql, used, max_rows + 1)
+            columns, rows = self._run(sql, frames, max_rows + 1)
         except (Refused, duckdb.Error, MemoryError) as error:
             if guarded:
-                kind = type(error.__cause__ or error).__name__
-                raise Refused(_HIDDEN_ERROR.format(names=", ".join(guarded), kind=kind)) from None
+                raise Refused(_HIDDEN_ERROR.format(guarded[0], type(error.__cause__ or error).__name__)) from None
             raise
         is_cut = len(rows) > max_rows
         return {"columns": columns, "rows": rows[:max_rows], "is_cut": is_cut, "sql": sql, "tables": sorted(used)}
 
-    def _run(self, sql: str, names: Iterable[str], n_rows: int) -> tuple[list[tuple[str, str]], list[list[Any]]]:
+    def _run(self, sql: str, frames: Mapping[str, Any], n_rows: int) -> tuple[list[tuple[str, str]], list[list[Any]]]:
         """Run SQL in a connection that has these tables only, and fetch `n_rows`; the tables are empty for 0 rows."""
         import duckdb
 
         with closing(self._connection.cursor()) as cursor:
-            for name in names:
-                cursor.register(name if n_rows else _FULL, self._frames[name])
+            for name, frame in frames.items():
+                cursor.register(name if n_rows else _FULL, frame)
                 if not n_rows:
                     cursor.execute(f"CREATE TEMP TABLE {quoted(name)} AS SELECT * FROM {_FULL} LIMIT 0")  # noqa: S608 - quoted
                     cursor.unregister(_FULL)
@@ -118,19 +116,20 @@ class QueryServer:
 
         Of a frame of which models see aggregates, ranges are left out, and so are categories of fewer than five rows.
         """
-        name, n_least = name.casefold(), 1 if self._see[name.casefold()] == "rows" else MIN_GROUP
+        n_least = 1 if self._see[name] == "rows" else MIN_GROUP
         described = []
         for column, kind in kinds.items():
+            frame = {name: self._frames[name][[column]]}  # the time to register a frame grows with its columns
             text, table, is_number = quoted(column), quoted(name), kind in {"integer", "number"}
             facts = [f"{bound}({text})" if n_least == 1 else "NULL" for bound in ("min", "max")]
             facts += [f"{moment}(CAST({text} AS DOUBLE))" if is_number else "NULL" for moment in ("avg", "stddev_samp")]
             shown = ", ".join(f"CASE WHEN count({text}) >= {n_least} THEN {fact} END" for fact in facts)
             counts = f"count(*) - count({text}), approx_count_distinct({text})"
-            _, (values,) = self._run(f"SELECT {counts}, {shown} FROM {table}", [name], 1)  # noqa: S608 - quoted
+            _, (values,) = self._run(f"SELECT {counts}, {shown} FROM {table}", frame, 1)  # noqa: S608 - quoted
             rows: list[list[Any]] = []
             if kind in {"text", "boolean"} and values[1] <= 2 * MAX_CATEGORIES:  # the number is an estimate
                 listing = f"SELECT {text}, count(*) FROM {table} WHERE {text} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"  # noqa: S608 - quoted
-                _, rows = self._run(listing, [name], MAX_CATEGORIES + 1)
+                _, rows = self._run(listing, frame, MAX_CATEGORIES + 1)
             categories = [f"{value} ({n:,})" for value, n in rows if n >= n_least and len(rows) <= MAX_CATEGORIES]
             described.append([column, kind, *values, ", ".join(categories) or None])
         return described
@@ -143,11 +142,13 @@ def kind_of(duckdb_type: str) -> str:
 
 
 def cell(value: Any) -> Any:
-    """Return a value of a result as JSON has it: times in ISO form, durations in seconds, other objects as text."""
+    """Return a value of a result as JSON has it: ISO times, seconds, and text for other objects and huge integers."""
     match value:
         case int() | None if value is None or abs(value) < _MAX_INTEGER:
             return value
-        case int() | float() | Decimal():
+        case int():
+            return str(value)
+        case float() | Decimal():
             number = float(value)
             return number if isfinite(number) else None if isnan(number) else str(number)
         case date() | time():

@@ -58,8 +58,9 @@ class Evidence(CardMixin):
     def cell(self) -> str:
         """The source of a cell that computes the result from the variables of the notebook."""
         title = " ".join(self.result.title.split())
-        sql = self.result.sql.strip().replace('"""', '"" "')
-        return f'# {title} ({self.result.evidence_id})\nimport duckdb\n\nduckdb.sql(r"""\n{sql}\n""").df()\n'
+        sql = self.result.sql.strip()
+        literal = repr(sql) if '"""' in sql else f'r"""\n{sql}\n"""'
+        return f"# {title} ({self.result.evidence_id})\nimport duckdb\n\nduckdb.sql({literal}).df()\n"
 
     def to_cell(self) -> str | None:
         """Insert the cell below the current one; outside of IPython, return its source instead."""
@@ -105,12 +106,8 @@ class EvidenceList(DisplayList[Evidence]):
         return ["evidence", "title", "tables", "rows"]
 
     def _cells(self, value: Evidence, /) -> list[Any]:
-        return [
-            Code(value.result.evidence_id),
-            value.result.title,
-            ", ".join(value.result.tables),
-            len(value.result.rows),
-        ]
+        result = value.result
+        return [Code(result.evidence_id), result.title, ", ".join(result.tables), len(result.rows)]
 
 
 def first_difference(was: QueryResult, now: QueryResult) -> tuple[str, str] | None:

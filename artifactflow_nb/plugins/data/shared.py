@@ -90,8 +90,11 @@ class SharedData:
         Errors: `ToolError` for a request that is refused or fails; its text quotes values only of frames of which
         models may see rows.
         """
-        frames = tuple(self.frames.values())
-        return await self._process.request(frames, method, *arguments, timeout_s=QUERY_TIMEOUT_S)
+        shared = self.frames
+        value = await self._process.request(tuple(shared.values()), method, *arguments, timeout_s=QUERY_TIMEOUT_S)
+        if any(self.frames.get(name) is not frame for name, frame in shared.items()):
+            raise ToolError("The person shared a table anew or withdrew one during the query. Run the query again.")
+        return value
 
     async def query(self, sql: str, title: str) -> QueryResult:
         """Run a SELECT and return its result, which is not stored; errors as for `request`."""
@@ -100,12 +103,11 @@ class SharedData:
         started = self._monotonic()
         reply = await self.request("query", sql, MAX_ROWS)
         duration_ms = round(1000 * (self._monotonic() - started), 3)
-        frames = [self.frame(name) for name in reply.pop("tables")]
+        frames = [self.frame(name) for name in reply["tables"]]
         fingerprints = await run_in_thread(lambda: [frame.fingerprint for frame in frames], "data")
-        about = "\0".join([" ".join(reply["sql"].split()), *sorted(fingerprints)]).encode()
+        about = "\0".join([reply["sql"].strip(), *fingerprints]).encode("utf-8", "replace")
         evidence_id = f"data:c-{hashlib.blake2b(about, digest_size=3).hexdigest()}"
-        tables = [frame.name for frame in frames]
-        return QueryResult(evidence_id=evidence_id, title=title, tables=tables, duration_ms=duration_ms, **reply)
+        return QueryResult(evidence_id=evidence_id, title=title, duration_ms=duration_ms, **reply)
 
     async def record(self, ctx: ToolContext, result: QueryResult) -> None:
         """Store the result of a call, with secrets masked."""

@@ -32,7 +32,7 @@ _ADVICE = {
     "period": "a period; convert it with .dt.to_timestamp()",
     "interval": "an interval; convert it with .astype(str)",
     "complex": "a complex number; share its real and imaginary parts",
-    "datetime": "times in several time zones; convert it with pd.to_datetime(..., utc=True)",
+    "datetime": "times as objects, e.g. of several time zones; convert it with pd.to_datetime(..., utc=True)",
     "bytes": "bytes; leave it out or decode it",
     "time": "times without a date; convert it with .astype(str)",
 }
@@ -84,18 +84,18 @@ def _snapshot(name: str, frame: Any) -> "pd.DataFrame":
     import pandas as pd
 
     if not isinstance(frame, pd.DataFrame):
-        hint = " Call .to_frame() first." if isinstance(frame, pd.Series) else ""
-        raise UsageError(f"{name} is a {type(frame).__name__}; share DataFrames.{hint}")
+        way = "to_frame" if isinstance(frame, pd.Series) else "to_pandas"
+        hint = f" Call .{way}() first." if hasattr(frame, way) else ""
+        raise UsageError(f"{name} is a {type(frame).__name__}; share DataFrames of pandas.{hint}")
     for axis, way in (("columns", "join the levels to one name each"), ("index", "call .reset_index() first")):
         if isinstance(getattr(frame, axis), pd.MultiIndex):
             raise UsageError(f"{name} has a MultiIndex as its {axis}; {way}.")
     copies_on_write = int(pd.__version__.split(".")[0]) >= 3  # noqa: PLR2004 - the release that made it the rule
     snapshot = pd.DataFrame(frame).copy(deep=not copies_on_write)
     snapshot.attrs = {}
-    index = snapshot.index
-    has_meaning = index.name is not None or not pd.api.types.is_integer_dtype(index.dtype)
-    if has_meaning and index.name in snapshot.columns:
-        raise UsageError(f"{name} has a column and an index with the name {brief(index.name)}; rename one.")
+    label = snapshot.index.name
+    if (has_meaning := label is not None or snapshot.index.dtype.kind not in "iu") and label in snapshot.columns:
+        raise UsageError(f"{name} has a column and an index with the name {brief(label)}; rename one.")
     return snapshot.reset_index(drop=not has_meaning)
 
 
@@ -104,12 +104,12 @@ def check_names(name: str, columns: list[Any]) -> None:
     if others := [column for column in columns if not isinstance(column, str) or not column.strip()]:
         way = "rename the columns, e.g. with frame.columns = frame.columns.map(str)"
         raise UsageError(f"{name} has a column {brief(others[0])}, whose name is no text; {way}.")
+    if not columns:
+        raise UsageError(f"{name} has no columns; share a DataFrame that has one.")
     names: dict[str, str] = {}
     for column in columns:
         if before := names.get(column.casefold()):
-            raise UsageError(
-                f"{name} has the columns {before!r} and {column!r}, which SQL cannot tell apart; rename one."
-            )
+            raise UsageError(f"{name} has columns {before!r} and {column!r}, which SQL cannot tell apart; rename one.")
         names[column.casefold()] = column
 
 
@@ -118,21 +118,23 @@ def _readable(series: "pd.Series[Any]", label: str) -> "tuple[pd.Series[Any] | N
     import pandas as pd
 
     dtype: Any = series.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        is_text = isinstance(dtype.categories.dtype, pd.StringDtype)
-        return (None, "text") if is_text else _readable(series.astype(object), label)
+    if isinstance(dtype, pd.CategoricalDtype) and not isinstance(dtype.categories.dtype, pd.StringDtype):
+        plain = series.astype(dtype.categories.dtype if dtype.categories.dtype.kind in "mM" else object)
+        converted, kind = _readable(plain, label)
+        return plain if converted is None else converted, kind
     if isinstance(dtype, pd.DatetimeTZDtype):
         return None, "time in UTC" if str(dtype.tz) == "UTC" else f"time in UTC, not {dtype.tz}"
-    if isinstance(dtype, pd.StringDtype):
+    if isinstance(dtype, pd.StringDtype | pd.CategoricalDtype):
         return None, "text"
     kind = getattr(dtype, "kind", "O")
     is_plain = kind in _KINDS and type(dtype).__name__ != "SparseDtype" and dtype.itemsize in {1, 2, 4, 8}
     if is_plain and (kind, dtype.itemsize) != ("f", 2):
-        return None, _KINDS[kind]
+        return None if getattr(dtype, "isnative", True) else series.astype(dtype.newbyteorder("=")), _KINDS[kind]
     found = pd.api.types.infer_dtype(series, skipna=True)
-    if kind == "O" and found in _OBJECTS:
-        try:
-            return series.astype(_OBJECTS[found][1]), _OBJECTS[found][0]
+    if found in _OBJECTS and dtype != "longdouble":
+        try:  # None also stands for the NaN of decimals, which SQL cannot read
+            values = series.where(series.notna(), None) if kind == "O" else series
+            return values.astype(_OBJECTS[found][1]), _OBJECTS[found][0]
         except OverflowError:
             raise UsageError(f"{label} holds integers of more than 64 bits; convert it with .astype(float).") from None
     types = sorted({type(value).__name__ for value in series[series.notna()].head(10_000)})

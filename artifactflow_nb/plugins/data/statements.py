@@ -52,8 +52,7 @@ class Statement:
     @property
     def sql(self) -> str:
         """The SQL of the tree."""
-        cursor = self._connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(self._root)])
-        return str(cursor.fetchone()[0])
+        return str(self._connection.execute("SELECT json_deserialize_sql(?)", [json.dumps(self._root)]).fetchone()[0])
 
     def tables(self, shared: Mapping[str, str]) -> dict[str, str]:
         """Return those of the shared tables that the query reads; `Refused` if the query reads anything else."""
@@ -62,7 +61,7 @@ class Statement:
         for node in _walk(self._root):
             if node.get("type") == "BASE_TABLE":
                 name, place = str(node["table_name"]).casefold(), node.get("schema_name") or node.get("catalog_name")
-                if place or name not in {*shared, *common}:
+                if place or name not in {*map(str.casefold, shared), *common}:
                     raise Refused(f"There is no shared table {name!r}. Shared tables: {', '.join(shared)}.")
                 used.add(name)
             function = _function(node.get("function", node))
@@ -70,7 +69,7 @@ class Statement:
                 raise Refused(f"The table function {function!r} is not allowed; read shared tables only.")
             if DENIED_FUNCTIONS.match(function):
                 raise Refused(f"The function {function!r} is not allowed.")
-        return {name: see for name, see in shared.items() if name in used}
+        return {name: see for name, see in shared.items() if name.casefold() in used}
 
     def require_aggregates(self, name: str, scalars: frozenset[str]) -> None:
         """Leave out groups that are too small; `Refused` for a query that shows more than aggregates of one table."""
@@ -81,9 +80,8 @@ class Statement:
         if any(_entries(node.get("cte_map"))) or node.get("qualify") or node.get("sample"):
             raise Refused(f"{rule}: write no WITH, QUALIFY and SAMPLE.")
         parts = [node.get(part) for part in ("select_list", "modifiers", "having", "where_clause", "group_expressions")]
-        columns = {*_aggregated(parts, rule, scalars)}
-        counted = ["*", *(".".join(map(quoted, column)) for column in sorted(columns))]
-        conditions = [f"count({column}) >= {MIN_GROUP}" for column in counted]
+        counts = ["count(*)", *sorted({*_counts(parts, rule, scalars)})]
+        conditions = [f"{count} >= {MIN_GROUP}" for count in counts]
         having = self._tree(f"SELECT 1 HAVING {' AND '.join(conditions)}")["statements"][0]["node"]["having"]
         if before := node.get("having"):
             having = {**having, "class": "CONJUNCTION", "type": "CONJUNCTION_AND", "children": [before, having]}
@@ -118,8 +116,8 @@ def _function(node: Mapping[str, Any]) -> str:
     return str(node.get("function_name", "")).lower()
 
 
-def _aggregated(value: Any, rule: str, scalars: frozenset[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the columns that the aggregates of an expression read; `Refused` for what could show a single row."""
+def _counts(value: Any, rule: str, scalars: frozenset[str]) -> Iterator[str]:
+    """Yield counts of the values that the aggregates of an expression use; `Refused` for what could show one row."""
     for node in _walk(value):
         if node.get("class") in {"SUBQUERY", "WINDOW", "LAMBDA", "STAR"}:
             raise Refused(f"{rule}: write no {str(node['class']).lower()}.")
@@ -131,9 +129,11 @@ def _aggregated(value: Any, rule: str, scalars: frozenset[str]) -> Iterator[tupl
             raise Refused(f"{rule}: {name} could show the value of a single row. Use one of {known}.")
         if node.get("filter") or (node.get("order_bys") or {}).get("orders") or node.get("schema"):
             raise Refused(f"{rule}: write {name}(column), and the condition into WHERE.")
+        columns = []
         for argument in node["arguments"]:  # an older DuckDB has no such field: its queries fail here
             expression = argument["expression"]
             if expression.get("class") != "COLUMN_REF":
                 raise Refused(f"{rule}: pass a column to {name}, not an expression.")
-            if name not in {"count", "approx_count_distinct"}:
-                yield tuple(expression["column_names"])
+            columns.append(".".join(map(quoted, expression["column_names"])))
+        if columns and name not in {"count", "approx_count_distinct"}:  # two columns: rows that have both values
+            yield f"{'count' if len(columns) == 1 else 'regr_count'}({', '.join(columns)})"

@@ -96,5 +96,5 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str
 
 def _text(value: Any) -> str:
     """Return a value of a result in one line."""
-    text = "NULL" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)
+    text = "NULL" if value is None else f"{value:.15g}" if isinstance(value, float) else str(value)
     return clip(" ".join(text.replace("|", "\\|").split()), _CELL_CHARS)

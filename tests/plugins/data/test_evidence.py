@@ -1,6 +1,9 @@
 """A question that agents answer by computing on shared data: asked, recorded, replayed, sealed and computed again."""
 
+import ast
+import asyncio
 import logging
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -9,8 +12,9 @@ from conftest import OpenWorkbench
 from support.mcp_config import until
 
 import artifactflow_nb as af
-from artifactflow_nb.errors import NotFound
-from artifactflow_nb.plugins.data.shared import QueryResult
+from artifactflow_nb.errors import NotFound, ToolError
+from artifactflow_nb.plugins.data.shared import QueryResult, SharedData
+from artifactflow_nb.plugins.data.snapshot import SharedFrame
 
 CASTS = pd.DataFrame({"site": ["a", "b", "a", "b"], "temp": [1.0, 2.5, 2.0, 4.5]})
 SQL = "SELECT site, avg(temp) AS mean FROM casts GROUP BY site ORDER BY site"
@@ -81,6 +85,62 @@ def test_cell_computes_the_evidence_from_variables(workbench: OpenWorkbench) -> 
         wb.data.evidence()["data:c-000000"]
     assert evidence.result.evidence_id in repr(wb.data.evidence())
     assert "mean" in evidence._repr_html_()
+
+
+HOSTILE = [
+    'SELECT 1 AS x /* """"") ; raise SystemExit # */',
+    'SELECT 1 AS x -- """ \\',
+    'SELECT length(\'""""""\') AS x',
+]
+
+
+@pytest.mark.parametrize("sql", HOSTILE)
+def test_sql_cannot_leave_its_text_in_the_cell(workbench: OpenWorkbench, sql: str) -> None:
+    wb = workbench([query(sql), "Done."])
+    wb.data.share(casts=CASTS)
+    tree = ast.parse(wb.data.evidence(wb.ask("How many?").wait())[0].cell)
+    (text,) = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    assert (len(tree.body), text.strip()) == (2, sql)
+
+
+def test_ids_tell_results_apart(workbench: OpenWorkbench) -> None:
+    """White space within a text, the end of a comment and the order of the tables change a result."""
+    texts = ["SELECT 'a  b' AS x", "SELECT 'a b' AS x", "SELECT 1 AS x -- \n, 2 AS y", "SELECT 1 AS x -- , 2 AS y"]
+    difference = "SELECT max(a.temp) - max(b.temp) AS x FROM a, b"
+    wb = workbench([[query(sql) for sql in [*texts, difference]], "Done.", query(difference), "Done."])
+    first, second = CASTS, CASTS.assign(temp=[1.0, 2.5, 2.0, 5.5])
+    wb.data.share(a=first, b=second)
+    wb.ask("What differs?").wait()
+    wb.data.share(a=second, b=first)
+    wb.ask("What differs now?").wait()
+    evidence = wb.data.evidence()
+    assert len({each.result.evidence_id for each in evidence}) == 6
+    assert [each.result.rows for each in evidence][-2:] == [[[-1.0]], [[1.0]]]
+
+
+def test_figures_reach_the_model_with_all_their_digits(workbench: OpenWorkbench) -> None:
+    sql = "SELECT 12345678901.55::DOUBLE AS money, 0.1 + 0.2::DOUBLE AS tenths, 18446744073709551615::UBIGINT AS id"
+    model = af.ScriptedModel([query(sql), "Done."])
+    wb = workbench(model=model)
+    wb.data.share(casts=CASTS)
+    wb.ask("How much?").wait()
+    assert "| 12345678901.55 | 0.3 | 18446744073709551615 |" in model.requests[1].messages[-1].content
+
+
+@pytest.mark.parametrize("changed", [{"casts": SharedFrame.of("casts", CASTS, "schema")}, {}])
+async def test_result_of_a_table_that_was_changed_during_the_query_is_withheld(
+    workbench: OpenWorkbench, changed: dict[str, SharedFrame]
+) -> None:
+    wb = workbench(["Fine."])
+    wb.data.share(casts=CASTS)
+    data = SharedData(wb._thread.engine.database, str, time.monotonic)
+    data.frames = {"casts": SharedFrame.of("casts", CASTS, "rows")}
+    waiting = asyncio.create_task(data.query(SQL, "Mean"))
+    await asyncio.sleep(0)
+    data.frames = changed
+    with pytest.raises(ToolError, match="Run the query again"):
+        await waiting
+    await data.aclose()
 
 
 def test_model_is_told_what_to_correct(workbench: OpenWorkbench) -> None:

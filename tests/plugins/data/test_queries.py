@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -19,6 +21,8 @@ PATIENTS = pd.DataFrame(
         "name": [f"Zebulon{i}" for i in range(N)],
         "salary": [71234.5 + i for i in range(N)],
         "bonus": [83456.75, *[None] * (N - 1)],
+        "early": [*range(6, 11), *[None] * (N - 5)],
+        "late": [*[None] * 4, *range(6, 11), *[None] * (N - 9)],
         "ward": ["north", "south"] * (N // 2),
         "rare": pd.Categorical(["common"] * (N - 2) + ["Quagmire"] * 2),
     }
@@ -215,11 +219,14 @@ async def test_single_row_is_refused_and_the_error_quotes_no_value(process: Quer
         ("SELECT rare, count(*) FROM patients GROUP BY rare", [["common", 58]]),
         ("SELECT sum(salary) FROM patients WHERE id = 3", []),
         ("SELECT sum(bonus) FROM patients", []),
+        ("SELECT sum(early), sum(late) FROM patients", [[40, 40]]),
+        ("SELECT regr_avgx(early, late), regr_avgy(early, late) FROM patients", []),
+        ("SELECT regr_count(salary, id), corr(p.salary, id) FROM patients p", [[60, 1]]),
         ("SELECT typeof(rare), count(*) FROM patients GROUP BY 1", [["VARCHAR", 60]]),
     ],
 )
 async def test_aggregates_leave_out_small_groups(process: QueryProcess, sql: str, expected: list[list[object]]) -> None:
-    """A group has at least five rows, and each aggregated column five values."""
+    """A group has at least five rows, each aggregated column five values, and each pair of columns five rows."""
     assert await rows(process, sql) == expected
 
 
@@ -302,3 +309,44 @@ async def test_frame_that_was_shared_again_is_read_again() -> None:
     with pytest.raises(ToolError, match="no shared table 'casts'"):
         await process.request([], "query", "SELECT count(*) FROM casts", 10, timeout_s=60)
     process.close()
+
+
+@pytest.mark.parametrize("see", ["rows", "aggregates"])
+async def test_table_without_rows_is_read(process: QueryProcess, see: Any) -> None:
+    empty = SharedFrame.of("empty", CASTS.head(0), see)
+    reply = await process.request([empty], "query", "SELECT count(*) n FROM empty HAVING true", 10, timeout_s=60)
+    assert reply["rows"] == ([[0]] if see == "rows" else [])
+    described = await process.request([empty], "describe", "empty", empty.columns, timeout_s=60)
+    assert [column[:4] for column in described] == [["site", "text", 0, 0], ["temp", "number", 0, 0]]
+
+
+@pytest.mark.parametrize("name", ["Ärzte", "straße", "İzmir", "order"])
+async def test_name_of_a_table_may_have_any_letters(process: QueryProcess, name: str) -> None:
+    frame = SharedFrame.of(name, CASTS, "aggregates")
+    reply = await process.request([frame], "query", f'SELECT sum(temp) FROM "{name}"', 10, timeout_s=60)  # noqa: S608 - a name of the test
+    assert (reply["rows"], reply["tables"]) == ([[60]], [name])
+
+
+COLUMNS = [
+    (pd.Series([1, 300], dtype=">i4"), [1, 300]),
+    (pd.Series([1.5, None], dtype="float16"), [1.5, None]),
+    (pd.Series(pd.arrays.SparseArray([0, 1.5])), [0, 1.5]),
+    (pd.Series([Decimal("1.25"), Decimal("NaN")]), [1.25, None]),
+    (pd.Series([2**64 - 1, 2**53 + 1], dtype="uint64"), [str(2**64 - 1), 2**53 + 1]),
+    (pd.Series(pd.to_datetime(["2020-01-02", None])).astype("category"), ["2020-01-02T00:00:00", None]),
+    (pd.Series([float("inf"), -0.5]), ["inf", -0.5]),
+]
+
+
+@pytest.mark.parametrize(("column", "expected"), COLUMNS, ids=lambda value: str(getattr(value, "dtype", "")))
+async def test_column_of_an_unusual_type_keeps_its_values(process: QueryProcess, column: Any, expected: Any) -> None:
+    frame = SharedFrame.of("t", pd.DataFrame({"x": column}), "rows")
+    reply = await process.request([frame], "query", "SELECT x FROM t", 10, timeout_s=60)
+    assert [value for (value,) in reply["rows"]] == expected
+
+
+async def test_column_is_described_alone(process: QueryProcess) -> None:
+    """The time to register a frame grows with its columns, so that a wide frame is not registered for each column."""
+    wide = SharedFrame.of("wide", pd.DataFrame({f"c{n}": [n, n + 2] for n in range(300)}), "rows")
+    described = await process.request([wide], "describe", "wide", wide.columns, timeout_s=60)
+    assert described[-1][:7] == ["c299", "integer", 0, 2, 299, 301, 300.0]

@@ -19,11 +19,21 @@ def twins() -> pd.DataFrame:
     return pd.DataFrame([[1, 2]], columns=["x", "x"])
 
 
+class ForeignFrame:
+    """A DataFrame of another library."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        return CASTS
+
+
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
         (twins(), "which SQL cannot tell apart"),
         (pd.DataFrame({"Temp": [1], "temp": [2]}), "which SQL cannot tell apart"),
+        (pd.DataFrame(index=[0, 1]), "has no columns"),
+        (pd.DataFrame({"x": [pd.Timestamp("2020-01-01")]}, dtype=object), "pd.to_datetime(..., utc=True)"),
+        (ForeignFrame(), "share DataFrames of pandas. Call .to_pandas() first."),
         (pd.DataFrame({1: [1]}), "whose name is no text"),
         (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])), "MultiIndex as its columns"),
         (pd.DataFrame({"x": [1]}, index=pd.MultiIndex.from_tuples([("a", "b")])), "call .reset_index() first"),
