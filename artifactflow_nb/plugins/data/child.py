@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
+from itertools import accumulate
 from math import isfinite, isnan
 from typing import Any
 
@@ -22,7 +23,7 @@ from artifactflow_nb.plugins.data.snapshot import MAX_CATEGORIES, MIN_GROUP
 from artifactflow_nb.plugins.data.statements import Refused, Statement, first_lines, quoted
 
 MAX_CELL_CHARS = 2_000
-_MAX_INTEGER = 2**63
+MAX_RESULT_CHARS = 5_000_000
 _THREADS = 2
 _MEMORY_BYTES = 2_000_000_000
 _LOCKS = "SET enable_external_access = false; SET GLOBAL TimeZone = 'UTC'; SET lock_configuration = true"
@@ -90,8 +91,9 @@ class QueryServer:
             if guarded:
                 raise Refused(_HIDDEN_ERROR.format(guarded[0], type(error.__cause__ or error).__name__)) from None
             raise
-        is_cut = len(rows) > max_rows
-        return {"columns": columns, "rows": rows[:max_rows], "is_cut": is_cut, "sql": sql, "tables": sorted(used)}
+        sizes = accumulate(sum(len(str(value)) for value in row) for row in rows[:max_rows])
+        kept = rows[: sum(size <= MAX_RESULT_CHARS for size in sizes)]
+        return {"columns": columns, "rows": kept, "is_cut": len(kept) < len(rows), "sql": sql, "tables": sorted(used)}
 
     def _run(self, sql: str, frames: Mapping[str, Any], n_rows: int) -> tuple[list[tuple[str, str]], list[list[Any]]]:
         """Run SQL in a connection that has these tables only, and fetch `n_rows`; the tables are empty for 0 rows."""
@@ -144,7 +146,7 @@ def kind_of(duckdb_type: str) -> str:
 def cell(value: Any) -> Any:
     """Return a value of a result as JSON has it: ISO times, seconds, and text for other objects and huge integers."""
     match value:
-        case int() | None if value is None or abs(value) < _MAX_INTEGER:
+        case int() | None if value is None or abs(value) < 2**63:
             return value
         case int():
             return str(value)

@@ -122,8 +122,7 @@ class Data(DataResults, CardMixin):
         results = [evidence.result for evidence in self.evidence()]
         rows: list[Sequence[CardCell]] = []
         for name, frame in self._shared.frames.items():
-            n_queries = sum(name in result.tables for result in results)
-            rows.append((name, len(frame.frame), len(frame.columns), frame.see, n_queries))
+            rows.append((name, *frame.frame.shape, frame.see, sum(name in result.tables for result in results)))
         queries = [(Code(each.evidence_id), each.title, each.sql, len(each.rows)) for each in reversed(results)]
         tables = {
             "Shared": CardTable(("table", "rows", "columns", "models see", "queries"), rows),

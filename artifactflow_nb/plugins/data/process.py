@@ -96,12 +96,11 @@ def _exchange(
     for name in [name for name, frame in loaded.items() if current.get(name) is not frame]:
         _send(process, ("drop", name))
         del loaded[name]
-    for name, frame in current.items():
-        if name not in loaded:
-            if problem := hand_over(process, frame):
-                return problem, None
-            loaded[name] = frame
-    return _send(process, request)
+    problems = {name: hand_over(process, frame) for name, frame in current.items() if name not in loaded}
+    loaded.update({name: current[name] for name, problem in problems.items() if not problem})
+    problem, value = _send(process, request)
+    missing = [f" The table {name} is missing: {text}" for name, text in problems.items() if text]
+    return problem and problem + "".join(missing), value
 
 
 def _send(process: "subprocess.Popen[bytes]", request: Any) -> tuple[str, Any]:
@@ -118,7 +117,7 @@ def hand_over(process: "subprocess.Popen[bytes]", shared: SharedFrame) -> str:
     try:
         pickled = pickle.dumps(shared.frame, protocol=5, buffer_callback=buffers.append)
     except Exception as error:  # noqa: BLE001 - of an object of the person
-        return f"The table {shared.name} cannot be handed to the process of the query ({type(error).__name__})."
+        return f"it cannot be handed to the process of the query ({type(error).__name__})."
     n_bytes = sum(buffer.raw().nbytes + _ALIGNMENT for buffer in buffers)
     has_room = _MEMORY_FILES.is_dir() and shutil.disk_usage(_MEMORY_FILES).free > 2 * n_bytes
     descriptor, path = tempfile.mkstemp(prefix="artifactflow-", dir=_MEMORY_FILES if has_room else None)

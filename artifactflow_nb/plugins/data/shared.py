@@ -40,7 +40,7 @@ class QueryResult(BaseModel, frozen=True):
         sql: The SQL that was run: that of the model, with a condition on the size of groups if models see aggregates.
         tables: The names of the tables.
         columns: Names and kinds (`integer`, `text`, ...) of the columns.
-        rows: The first `MAX_ROWS` rows.
+        rows: The first `MAX_ROWS` rows, or fewer if they have more than 5,000,000 characters.
         is_cut: Whether the query has more rows.
         duration_ms: The time of the query and of the hand-over of new tables in milliseconds.
     """

@@ -350,3 +350,21 @@ async def test_column_is_described_alone(process: QueryProcess) -> None:
     wide = SharedFrame.of("wide", pd.DataFrame({f"c{n}": [n, n + 2] for n in range(300)}), "rows")
     described = await process.request([wide], "describe", "wide", wide.columns, timeout_s=60)
     assert described[-1][:7] == ["c299", "integer", 0, 2, 299, 301, 300.0]
+
+
+async def test_size_of_a_result_is_bounded(process: QueryProcess) -> None:
+    """A result goes into the process of the notebook and into the store, so that its cells have a limit together."""
+    sql = f"SELECT {', '.join(['repeat(chr(120), 9000)'] * 100)} FROM range(100)"  # noqa: S608 - no data in it
+    reply = await process.request([], "query", sql, 1_000, timeout_s=60)
+    assert (len(reply["rows"]), len(reply["rows"][0]), reply["is_cut"]) == (24, 100, True)
+
+
+async def test_table_that_cannot_be_handed_over_stops_no_other(process: QueryProcess) -> None:
+    class Money(Decimal):
+        """A class that another process does not know."""
+
+    strange = SharedFrame.of("strange", pd.DataFrame({"x": [Money("1.5")]}), "rows")
+    reply = await process.request([*FRAMES, strange], "query", "SELECT count(*) FROM casts", 10, timeout_s=60)
+    assert reply["rows"] == [[N]]
+    with pytest.raises(ToolError, match="The table strange is missing: it cannot be handed to the process"):
+        await process.request([*FRAMES, strange], "query", "SELECT x FROM strange", 10, timeout_s=60)
