@@ -15,19 +15,19 @@ from artifactflow_nb.plugins.claims.language import lists, phrase_pattern, terms
 from artifactflow_nb.plugins.claims.prose import Claim, clauses, plain_text
 from artifactflow_nb.plugins.claims.sources import Sentence, Source, normalized
 
-STATUSES = ("supported", "contradicted", "unsupported", "uncheckable", "unchecked")
-
-_QUOTED = re.compile(r"[“\"„«「『]([^“”\"„«»「」『』\n]{8,2000})[”\"»」』]")
-_NEAR = 0.45
-"""The share of a claim's weight in a sentence from which the sentence is about the same thing."""
-_SAME = 0.72
-"""The share from which the sentence says the same but for a detail."""
+_QUOTED = re.compile(r"(?<![\dA-Za-z])[“\"„«「『]([^“”\"„«»「」『』\n]{8,2000})[”\"»」』]")
+_NEAR = 0.45  # the share of a claim's weight in a sentence from which the sentence is about the same thing
+_SAME = 0.72  # the share from which the sentence says the same but for a detail
 _MISQUOTE = 0.7
 _QUOTE_WORDS = 3
 _QUOTE_CHARACTERS = 6
 _SHORT_VERBATIM = 12
 _NAME = re.compile(r"(?<![.!?:“\"\w] )(?<!^)\b[A-Z][a-zA-Zé’-]+(?:\s+[A-Z][a-zA-Zé’-]*)*")
 _CJK = re.compile(r"[\u3400-\u9fff]")
+_OMISSION = re.compile(r"\[[^\]\n]{0,200}\]|…|\.{3,}")
+_NEW_SUBJECT = re.compile(r"[;；，]|(?:,|\b(?:and|while|whereas|but))\s+(?:(?:the|an?|its|their)\b|[A-Z])")
+_CUT, _CLAUSE = chr(0x1401), chr(0x1402)
+_FIRST_MARK = 0x1403  # letters that no text of these languages has stand for figures
 _TOKEN = re.compile(r"\x00\d+|[^\W\d_]+(?:['’-][^\W\d_]+)*|[\u3400-\u9fff]")
 
 
@@ -77,11 +77,10 @@ class _Comparison:
         self.best = self.candidates[0][1] if is_near else None  # the sentence that is about the same thing
 
     def verdict(self) -> Verdict:
-        """Apply the rules in their order; the first one that decides counts."""
         if found := self._quotes():
             return found
         flat = normalized(self.text).rstrip(".。!！;；")
-        if len(flat) >= _SHORT_VERBATIM and self._place(flat) is not None:
+        if len(flat) >= _SHORT_VERBATIM and self._place(flat) is not None and self._is_said(flat):
             return self._at("supported", "words", "The source says it in these words.", self._sentence_with(flat))
         for rule in (self._slots, self._exchanges, self._figures, self._order, self._names):
             if found := rule():
@@ -95,17 +94,22 @@ class _Comparison:
         return self._at("uncheckable", "", "The wording is not the source's.", self.best)
 
     def _at(self, status: str, method: str, reason: str, sentence: Sentence | None) -> Verdict:
-        """Return a verdict that rests on a sentence."""
         if sentence is None:
             return Verdict(status, method, reason, address=self.source.address)
-        quote = " ".join(sentence.text.split())
+        quote = " ".join(self.source.text[sentence.start : sentence.start + len(sentence.text)].split())
         end = sentence.start + len(sentence.text)
         score = next((score for score, other in self.candidates if other is sentence), 1.0)
         return Verdict(status, method, reason, quote, sentence.start, end, self.source.address, min(score, 1.0))
 
-    def _place(self, flat: str) -> int | None:
-        """Return where a normalised text stands as whole words; None if it does not."""
-        for match in re.finditer(re.escape(flat), self.source.flat):
+    def _is_said(self, flat: str) -> bool:
+        """Return whether a sentence says a verbatim text, and does not deny, doubt or give it to something else."""
+        texts = [normalized(sentence.text).partition(flat) for _, sentence in self.candidates]
+        return not any(found for _, found, _ in texts) or any(
+            found and not _is_doubtful(f"{before} {after}") and not _has_link(before) for before, found, after in texts
+        )
+
+    def _place(self, flat: str, start: int = 0) -> int | None:
+        for match in re.compile(re.escape(flat)).finditer(self.source.flat, start):
             before = self.source.flat[max(match.start() - 2, 0) : match.start()]
             after = self.source.flat[match.end() : match.end() + 2]
             joins_before = flat[0].isalnum() and flat[0].isascii() and before[-1:].isalnum()
@@ -117,7 +121,6 @@ class _Comparison:
         return None
 
     def _sentence_with(self, flat: str) -> Sentence | None:
-        """Return the sentence in which a verbatim text begins."""
         likely = [sentence for _, sentence in self.candidates]
         return next((sentence for sentence in likely if flat in normalized(sentence.text)), next(iter(likely), None))
 
@@ -129,11 +132,12 @@ class _Comparison:
             for quote in quoted
             if is_block or len(quote.split()) >= _QUOTE_WORDS or len(_CJK.findall(quote)) >= _QUOTE_CHARACTERS
         ]
+        is_changed = False
         for quote in long:
-            pieces = [
-                piece for piece in re.split(r"\[?(?:…|\.\.\.|……)\]?", normalized(quote).strip('"')) if piece.strip()
-            ]
-            if all(self._place(piece.strip(" .,;:")) is not None for piece in pieces):
+            parts = _OMISSION.split(re.sub(r"\[(\w)\]", r"\1", quote))
+            pieces = [piece for part in parts if (piece := normalized(part).strip('" .,;:'))]
+            if all(self._place(piece) is not None for piece in pieces):
+                is_changed |= bool(re.search(r"\[[^\]….]{2,}\]", quote)) or not self._is_in_order(pieces)
                 continue
             near = self._nearest(quote)
             if near is not None:
@@ -149,12 +153,33 @@ class _Comparison:
         rest = self.text
         for quote in long:
             rest = rest.replace(quote, " ")
-        if is_block or not [figure for figure in read_figures(rest) if figure.kind != "name"]:
-            return self._at("supported", "quotes", "The quote is verbatim.", self._sentence_with(normalized(long[0])))
-        return None
+        if not is_block and any(figure.kind != "name" for figure in read_figures(rest)):
+            return None
+        sentence = self._sentence_with(normalized(long[0]))
+        if is_changed:
+            return self._at("uncheckable", "quotes", "The quote leaves out or adds words.", sentence)
+        if not is_block and (_is_doubtful(rest) or not self._has_names(rest, sentence)):
+            return self._at("uncheckable", "quotes", "The quote is verbatim, the words around it are not.", sentence)
+        return self._at("supported", "quotes", "The quote is verbatim.", sentence)
+
+    def _is_in_order(self, pieces: Sequence[str]) -> bool:
+        """Return whether the pieces of a quote follow one another without a negation or a doubt between them."""
+        place = 0
+        for number, piece in enumerate(pieces):
+            found = self._place(piece, place)
+            if found is None or (number and _is_doubtful(self.source.flat[place:found])):
+                return False
+            place = found + len(piece)
+        return True
+
+    def _has_names(self, text: str, sentence: Sentence | None) -> bool:
+        """Return whether the names in the words around a quote stand near it in the source."""
+        number = sentence.paragraph if sentence else 0
+        near = [each for n in (number - 1, number, number + 1) for each in self.source.paragraphs.get(n, ())]
+        flat = normalized(" ".join(each.text for each in near))
+        return all(normalized(name) in flat for name in re.findall(r"(?<!^)\b[A-Z]\w+", text.strip()))
 
     def _nearest(self, quote: str) -> Sentence | None:
-        """Return the sentence that a quote was made from."""
         content = _tokens(quote)
         for _, sentence in self.source.candidates(terms(quote), 3):
             matcher = SequenceMatcher(None, content, _tokens(sentence.text), autojunk=False)
@@ -164,13 +189,13 @@ class _Comparison:
         return None
 
     def _slots(self) -> Verdict | None:
-        """Compare figure with figure where a sentence has the same words around them."""
         for score, sentence in self.candidates[:2]:
             if score < _SAME or not self.figures:
                 continue
             others = [figure for figure in sentence.figures if figure.kind != "name"]
             mine, theirs = _slotted(self.text, self.figures), _slotted(sentence.text, others)
-            matcher = SequenceMatcher(None, [_masked(t) for t in mine], [_masked(t) for t in theirs], autojunk=False)
+            places, slots = ([token.rstrip("0123456789") for token in each] for each in (mine, theirs))
+            matcher = SequenceMatcher(None, places, slots, autojunk=False)
             blocks = matcher.get_matching_blocks()
             if sum(block.size for block in blocks) < _SAME * len(mine):
                 continue
@@ -186,18 +211,20 @@ class _Comparison:
         return None
 
     def _differs(self, figure: Figure, other: Figure, sentence: Sentence) -> Verdict | None:
-        """Return a contradiction if two figures of the same place cannot both be right."""
         if agrees(figure, other) or is_rounder(other, figure):
             return None
         if figure.kind != other.kind and {figure.kind, other.kind} != {"date", "year"}:
             return None
-        if figure.measure != other.measure and not (figure.measure and other.measure):
+        if figure.measure != other.measure and not (figure.measure and other.measure and figure.value == other.value):
             return None
+        roles = {_role(self.text, figure), _role(sentence.text, other)} - {""}
+        is_part = bool(other.measure and re.match(r" \d", sentence.text[other.end :]))
+        if is_part or (figure.kind == "number" and len(roles) > 1):
+            return None  # "by 5" beside "from 61", or the first part of "4 ft 8 in"
         reason = f"{other.text.strip()} there, not {figure.text.strip()}."
         return self._at("contradicted", "figures", reason, sentence)
 
     def _exchanges(self) -> Verdict | None:
-        """Find a figure that the sentence gives to something else."""
         sentence = self.best
         if sentence is None or phrase_pattern("respectively").search(self.text + sentence.text):
             return None
@@ -266,7 +293,7 @@ class _Comparison:
     def _order(self) -> Verdict | None:
         """Find the two sides of "than", "before" or "because" exchanged, or a word replaced by its opposite."""
         for score, sentence in self.candidates[: self.best is not None]:
-            if score >= _SAME and is_turned_round(self.text, sentence.text):
+            if score >= _SAME and _is_turned_round(self.text, sentence.text):
                 return self._at("contradicted", "order", "The source has it the other way round.", sentence)
             mine, theirs = _words(self.text), _words(sentence.text)
             matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
@@ -274,8 +301,8 @@ class _Comparison:
             shared = sum(block.size for block in matcher.get_matching_blocks())
             if shared < len(mine) * _SAME or _is_negated(self.text) != _is_negated(sentence.text):
                 continue
-            for _, a, b, c, d in changes:
-                pair = _opposite_pair("".join(mine[a:b]), "".join(theirs[c:d])) or chinese_opposites(mine, theirs, a, c)
+            for _, *place in changes:
+                pair = _opposite_pair(mine, theirs, place)
                 others = (
                     {term for term in self.terms if not {term, *term} & {*terms(pair[0]), *pair[0]}} if pair else set()
                 )
@@ -288,7 +315,7 @@ class _Comparison:
         for name in dict.fromkeys(match[0] for match in _NAME.finditer(self.text)):
             if normalized(name) in self.source.flat or len(name) < 3:  # noqa: PLR2004
                 continue
-            if any(normalized(part) in self.source.flat for part in name.split()):
+            if any(normalized(part) in self.source.flat for part in name.split()) or self._is_short_form(name):
                 continue
             for score, sentence in self.candidates[:1]:
                 left, right = _neighbours(self.text, name)
@@ -299,34 +326,67 @@ class _Comparison:
             return self._at("unsupported", "names", f"“{name}” is nowhere in the source.", self.best)
         return None
 
+    def _is_short_form(self, name: str) -> bool:
+        """Return whether the source has the abbreviation of a name, or the name that this is the abbreviation of."""
+        others = {match[0] for match in _NAME.finditer(self.source.text)}
+        return any(
+            "".join(word[0] for word in a.split()) == b for each in others for a, b in ((name, each), (each, name))
+        )
+
     def _extracted(self) -> Sentence | None:
         """Return a sentence of which the claim is a part: all its words in their order, and the same negations.
 
-        A figure between these words that the claim leaves out may be the one that the next words belong to.
+        A figure or a subject between these words that the claim leaves out may own the next words.
         """
         skipped = {"the", "a", "an", *"约近"} if any(figure.is_about for figure in self.figures) else {"the", "a", "an"}
-        mine = [word for word in _words(phrase_pattern("about").sub(" ", self.text)) if word not in skipped]
+        firsts = [next(i for i, each in enumerate(self.figures) if agrees(each, other)) for other in self.figures]
+        text = self.text
+        for figure, first in reversed([*zip(self.figures, firsts, strict=True)]):
+            text = f"{text[: figure.start]} {chr(_FIRST_MARK + first)} {text[figure.end :]}"
+        mine = [word for word in _words(phrase_pattern("about").sub(" ", text)) if word not in skipped]
         for _, sentence in self.candidates[:3]:
-            rivals = [
-                other
-                for other in sentence.figures
-                if any(figure.measure == other.measure for figure in self.figures)
-                and not any(agrees(figure, other) for figure in self.figures)
-            ]
-            text = sentence.text
-            for other in reversed(rivals):
-                text = f"{text[: other.start]} \x00 {text[other.end :]}"
-            position = 0
-            is_interrupted = False
-            for piece in re.findall(r"\x00|[^\x00]+", text):
-                is_interrupted |= piece == "\x00" and 0 < position < len(mine)
-                for word in _words(piece):
-                    position += position < len(mine) and word == mine[position]
-            is_part = position == len(mine) and not is_interrupted
-            has_figures = all(any(agrees(figure, other) for other in sentence.figures) for figure in self.figures)
-            if is_part and has_figures and _is_negated(self.text) == _is_negated(sentence.text):
-                return sentence
+            if _doubts(sentence.text) <= _doubts(self.text) and _is_negated(self.text) == _is_negated(sentence.text):
+                theirs = [word for word in _words(self._marked(sentence)) if word not in skipped]
+                position, before = 0, ""
+                for number, word in enumerate(theirs):
+                    wanted = mine[position : position + 1]
+                    is_other = word == _CLAUSE and not {*theirs[number + 1 : number + 3]} & {*wanted}
+                    if (word == _CUT or is_other) and 0 < position < len(mine):
+                        break
+                    before = "" if word in {_CUT, _CLAUSE} else before if position else f"{before} {word}"
+                    position += word in wanted
+                if mine and position == len(mine) and not _has_link(before.rpartition(mine[0])[0]):
+                    return sentence
         return None
+
+    def _marked(self, sentence: Sentence) -> str:
+        """Return a sentence with a mark for each figure of the claim, and a cut for another figure of a measure."""
+        text = sentence.text
+        for other in reversed(sentence.figures):
+            same = [i for i, figure in enumerate(self.figures) if agrees(figure, other)]
+            if same or any(figure.measure == other.measure for figure in self.figures):
+                mark = chr(_FIRST_MARK + same[0]) if same else _CUT
+                text = f"{text[: other.start]} {mark} {text[other.end :]}"
+        return _NEW_SUBJECT.sub(lambda match: f" {_CUT if match[0].isascii() else _CLAUSE} {match[0]}", text)
+
+
+def _doubts(text: str) -> set[str]:
+    return {match[0].lower() for match in phrase_pattern("doubts").finditer(text)}
+
+
+def _is_doubtful(text: str) -> bool:
+    return _is_negated(text) or bool(_doubts(text))
+
+
+def _has_link(text: str) -> bool:
+    """Return whether the last clause has a word such as "of", after which the next words are no subject."""
+    return bool(phrase_pattern("links").search(re.split(r"[,;:]", text)[-1]))
+
+
+def _role(text: str, figure: Figure) -> str:
+    """Return the word before a figure that tells a change from its start and its end."""
+    before = phrase_pattern("about").sub("", text[: figure.start]).rstrip(" $€£")
+    return next((m[0].lower() for m in phrase_pattern("roles").finditer(before[-5:]) if before.endswith(m[0])), "")
 
 
 def _tokens(text: str) -> list[str]:
@@ -336,21 +396,18 @@ def _tokens(text: str) -> list[str]:
 
 
 def _without(text: str, figures: Sequence[Figure]) -> str:
-    """Return a text with its figures blanked."""
     for figure in figures:
         text = text[: figure.start] + " " * (figure.end - figure.start) + text[figure.end :]
     return text
 
 
 def _slotted(text: str, figures: Sequence[Figure]) -> list[str]:
-    """Return the words of a text, each figure as a place with its number."""
     for number, figure in reversed(list(enumerate(figures))):
         text = f"{text[: figure.start]} \x00{number} {text[figure.end :]}"
     return [match[0].lower() for match in _TOKEN.finditer(text)]
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text without its figures."""
     figures = [figure for figure in read_figures(text) if figure.kind != "name"]
     return [
         match[0].lower()
@@ -360,12 +417,7 @@ def _words(text: str) -> list[str]:
     ]
 
 
-def _masked(token: str) -> str:
-    return "\x00" if token[0] == "\x00" else token
-
-
 def _clause_terms(text: str, figure: Figure) -> list[str]:
-    """Return the content of the clause that a figure stands in."""
     for start, end in clauses(text):
         if start <= figure.start < end:
             rest = text[start : figure.start] + " " + text[min(figure.end, end) : end]
@@ -374,7 +426,6 @@ def _clause_terms(text: str, figure: Figure) -> list[str]:
 
 
 def _is_negated(text: str) -> bool:
-    """Return whether a text has a word of negation that negates."""
     rest = phrase_pattern("no_negations").sub(" ", text)
     return bool(phrase_pattern("negations").search(rest)) or "n't" in rest.replace("’", "'")
 
@@ -384,20 +435,24 @@ def _sides(text: str) -> Iterator[tuple[str, frozenset[str], frozenset[str]]]:
         yield match[0].lower(), frozenset(terms(text[: match.start()])), frozenset(terms(text[match.end() :]))
 
 
-def is_turned_round(text: str, other: str) -> bool:
-    """Return whether two texts have the same sides around a word such as "than", exchanged."""
+def _is_turned_round(text: str, other: str) -> bool:
+    mine, theirs = set(_words(text)), set(_words(other))
+    if any(a in mine and b in theirs - mine for a, b in opposites()):
+        return False
     for word, left, right in _sides(text):
         for other_word, other_left, other_right in _sides(other):
-            mine = left - right, right - left
-            theirs = other_left - other_right, other_right - other_left
-            moved = mine[0] & theirs[1], mine[1] & theirs[0]
-            stayed = mine[0] & theirs[0], mine[1] & theirs[1]
+            if (f"{word} by" in text.lower()) != (f"{other_word} by" in other.lower()):
+                continue
+            own = left - right, right - left
+            others = other_left - other_right, other_right - other_left
+            moved = own[0] & others[1], own[1] & others[0]
+            stayed = own[0] & others[0], own[1] & others[1]
             if (
                 word == other_word
                 and all(moved)
                 and len(moved[1]) >= len(stayed[1])
                 and not stayed[1]
-                and moved[0] >= mine[0] & theirs[1]
+                and moved[0] >= own[0] & others[1]
             ):
                 is_same_verb = bool(stayed[0]) or word != "than"
                 if is_same_verb and _is_negated(text) == _is_negated(other):
@@ -411,22 +466,15 @@ def opposites() -> frozenset[tuple[str, str]]:
     return frozenset(pair for a, b in lists()["opposites"] for pair in ((a, b), (b, a)))
 
 
-def _opposite_pair(mine: str, theirs: str) -> tuple[str, str] | None:
-    return (mine, theirs) if (mine, theirs) in opposites() else None
-
-
-def chinese_opposites(mine: list[str], theirs: list[str], a: int, c: int) -> tuple[str, str] | None:
-    """Return opposites of two Chinese characters at these places, of which one character may be the same."""
-    for i in (a - 1, a):
-        for j in (c - 1, c):
-            pair = _opposite_pair("".join(mine[max(i, 0) : i + 2]), "".join(theirs[max(j, 0) : j + 2]))
-            if pair:
-                return pair
-    return None
+def _opposite_pair(mine: list[str], theirs: list[str], place: Sequence[int]) -> tuple[str, str] | None:
+    """Return opposites at a place: words, or two Chinese characters of which one may be the same."""
+    a, b, c, d = place
+    starts = [(max(i, 0), max(j, 0)) for i in (a - 1, a) for j in (c - 1, c)]
+    pairs = [(mine[a:b], theirs[c:d]), *((mine[i : i + 2], theirs[j : j + 2]) for i, j in starts)]
+    return next((pair for x, y in pairs if (pair := ("".join(x), "".join(y))) in opposites()), None)
 
 
 def _neighbours(text: str, name: str) -> tuple[str, str]:
-    """Return the words before and after a name."""
     before, _, after = text.partition(name)
     left, right = _words(before), _words(after)
     return (left[-1] if left else "", right[0] if right else "")

@@ -49,7 +49,7 @@ def read_document(path: str | Path) -> Document:
     if path.suffix.lower() not in _TEXT_SUFFIXES:
         raise UsageError(f"{path} is neither a notebook (.ipynb) nor a text (.md, .py of Jupytext). Name another file.")
     text = read_text(path)
-    cells = list(percent_cells(text)) if path.suffix == ".py" else [Cell(0, "markdown", text)]
+    cells = list(_percent_cells(text)) if path.suffix == ".py" else [Cell(0, "markdown", text)]
     paired = path.with_suffix(".ipynb")
     is_paired = path.suffix == ".py" or bool(re.match(r"---\n(?:.*\n){0,40}?jupytext:", text))
     code = read_document(paired).code if is_paired and paired.exists() else ()
@@ -82,7 +82,6 @@ def _read_json(path: Path) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """Return a multi-line text, which nbformat stores as a string or a list."""
     if isinstance(value, list):
         return "".join(part for part in value if isinstance(part, str))
     return value if isinstance(value, str) else ""
@@ -111,8 +110,7 @@ def _cells(content: Mapping[str, Any], path: Path) -> Iterator[Cell]:
         )
 
 
-def percent_cells(text: str) -> Iterator[Cell]:
-    """Yield the cells of a Jupytext file in the percent format."""
+def _percent_cells(text: str) -> Iterator[Cell]:
     marks = list(_PERCENT.finditer(text))
     for number, (mark, following) in enumerate(zip(marks, [*marks[1:], None], strict=True)):
         body = text[mark.end() : following.start() if following else len(text)]

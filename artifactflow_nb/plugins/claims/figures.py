@@ -10,16 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from artifactflow_nb.plugins.claims.language import (
-    CJK,
-    SIGN_LENGTH,
-    alternatives,
-    lists,
-    phrase_pattern,
-    terms,
-    units,
-    words_in,
-)
+from artifactflow_nb.plugins.claims.language import CJK, alternatives, lists, phrase_pattern, terms, units, words_in
 
 ABOUT = 0.06
 """The relative deviation that "about" allows."""
@@ -57,6 +48,7 @@ _SCIENTIFIC = re.compile(
     r"(?<![\w.])([-−]?\d+(?:\.\d+)?)(?:\s*(?:[×x·*]|\\times|\\cdot)\s*10\s*(?:\^\s*\{?\s*([-−+]?\d+)\s*\}?|([⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+))"
     r"|[eE]([-+]?\d+)(?![\w.]))"
 )
+_MYRIADS = re.compile(r"(?<![\d.,])(\d[\d,]{0,20})\s?亿\s?(\d[\d,]{0,20}(?:\.(\d{1,9}))?)\s?(?=万)")
 _NUMBER = re.compile(
     r"(?<![A-Za-z_\d])(?<!\d[.,:/])(?P<sign>(?<![\w\d)\]%])[-−–](?=[\d$€£.]))?(?P<currency>US\$|[$€£¥￥]\s?)?"
     r"(?P<digits>"
@@ -70,7 +62,6 @@ _CJK_NUMBER = re.compile(r"[零〇一二两三四五六七八九十百千万亿]
 _RANGE_JOIN = re.compile(r"\s*(?:-|–|—|~|～|to|至|到|±|\+/-|or|through)\s*")
 _BETWEEN_JOIN = re.compile(r"\s*and\s*")
 _SPREAD_JOIN = re.compile(r"\s*(?:±|\+/-|\\pm)\s*$")
-_BROKEN_WORD = re.compile(r"[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +133,7 @@ def is_rounder(other: Figure, figure: Figure) -> bool:
     return is_same and abs(figure.base - other.base) <= other.tolerance * (1 + 1e-9)
 
 
-def chinese_number(text: str) -> float:
-    """Return the value of a number in Chinese characters, such as 三百二十 or 二〇二一."""
+def _chinese_number(text: str) -> float:
     whole, _, fraction = text.partition("点")
     if not set(whole) & {*_CJK_TENS, *_CJK_MYRIADS}:
         value = float("".join(str(_CJK_DIGITS[c]) for c in whole) or 0)
@@ -172,7 +162,7 @@ def read_figures(text: str) -> tuple[Figure, ...]:
             figures.append(figure)
             rest = rest[: figure.start] + "\x00" * (figure.end - figure.start) + rest[figure.end :]
     figures.sort(key=lambda figure: figure.start)
-    return tuple(with_context(figures, text))
+    return tuple(_with_context(figures, text))
 
 
 @cache
@@ -186,11 +176,11 @@ def _part(text: str | None) -> int | None:
     if not text or text.isdigit():
         return int(text) if text else None
     months = [name[:3] for name in lists()["months"]]
-    return months.index(text[:3].lower()) + 1 if text.isascii() else int(chinese_number(text))
+    return months.index(text[:3].lower()) + 1 if text.isascii() else int(_chinese_number(text))
 
 
 def _dates(rest: str, _text: str) -> Iterator[Figure]:
-    for pattern in (_ISO_DATE, _DOTTED_DATE, _CJK_DATE, _CJK_DAY, *month_names()):
+    for pattern in (_ISO_DATE, _DOTTED_DATE, _CJK_DATE, _CJK_DAY, *_month_names()):
         for match in pattern.finditer(rest):
             month = _part(match["m"])
             date = (_part(match["y"]), month, _part(match["d"]))
@@ -203,8 +193,7 @@ def _dates(rest: str, _text: str) -> Iterator[Figure]:
 
 
 @cache
-def month_names() -> tuple[re.Pattern[str], ...]:
-    """Return the patterns of dates with the name of a month."""
+def _month_names() -> tuple[re.Pattern[str], ...]:
     names = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in lists()["months"])
     month, day = rf"(?P<m>\b(?:{names}|sept)\b)\.?", r"(?P<d>\b\d{1,2})(?:st|nd|rd|th)?"
     year = r"(?P<y>\b\d{4}\b)"
@@ -237,7 +226,7 @@ def _times(rest: str, _text: str) -> Iterator[Figure]:
 
 def _percentages(rest: str, _text: str) -> Iterator[Figure]:
     for match in _IN_PERCENT.finditer(rest):
-        value = float(match[1]) if match[1] else chinese_number(match[2])
+        value = float(match[1]) if match[1] else _chinese_number(match[2])
         digits = len((match[1] or "").partition(".")[2] or (match[2] or "").partition("点")[2])
         yield Figure(match[0], match.start(), match.end(), value, 10.0**-digits, dimension="percent")
     for match in _TENTHS.finditer(rest):
@@ -254,6 +243,11 @@ def _scientific(rest: str, text: str) -> Iterator[Figure]:
 
 
 def _numbers(rest: str, text: str) -> Iterator[Figure]:
+    for match in _MYRIADS.finditer(rest):
+        value = float(match[1].replace(",", "")) * 10_000 + float(match[2].replace(",", ""))
+        step = 10.0 ** -len(match[3] or "")
+        yield (figure := _with_unit(Figure(match[0], match.start(), match.end(), value, step), text))
+        rest = rest[: figure.start] + "\x00" * (figure.end - figure.start) + rest[figure.end :]
     for match in _NUMBER.finditer(rest):
         digits = match["digits"]
         if re.fullmatch(r"\d{1,3}(?:\.\d{3})+,\d+", digits):
@@ -274,7 +268,7 @@ def _numbers(rest: str, text: str) -> Iterator[Figure]:
             figure = replace(figure, dimension=units()[unit][0])
         figure = _with_unit(figure, text)
         is_plain = figure.end == match.end() and not match["currency"]
-        if is_plain and (_BROKEN_WORD.match(tail) or is_identifier(text, match.start(), digits)):
+        if is_plain and (re.match("[A-Za-z]", tail) or _is_identifier(text, match.start(), digits)):
             figure = replace(figure, kind="name")
         elif is_plain and is_year(digits, match[0], text, figure):
             figure = replace(figure, kind="year", date=(int(digits), None, None))
@@ -282,9 +276,8 @@ def _numbers(rest: str, text: str) -> Iterator[Figure]:
 
 
 @cache
-def unit_pattern() -> re.Pattern[str]:
-    """Return a pattern for the multiplier and the unit behind a number."""
-    is_sign = {unit: len(unit) <= SIGN_LENGTH or "/" in unit or not unit.isascii() for unit in units()}
+def _unit_pattern() -> re.Pattern[str]:
+    is_sign = {unit: len(unit) <= len("kWh") or "/" in unit or not unit.isascii() for unit in units()}
     ordered = sorted(units(), key=len, reverse=True)
     end = r"(?![A-Za-z\d²³/])"
     sign = "|".join(re.escape(unit) + end * bool(re.search("[A-Za-z]$", unit)) for unit in ordered if is_sign[unit])
@@ -297,8 +290,7 @@ def unit_pattern() -> re.Pattern[str]:
 
 
 def _with_unit(figure: Figure, text: str) -> Figure:
-    """Add the multiplier and the unit that follow a number."""
-    match = unit_pattern().match(text, figure.end)
+    match = _unit_pattern().match(text, figure.end)
     if match is None or not (match["scale"] or match["letter"] or match["unit"]):
         return figure
     factor = 1.0
@@ -317,8 +309,7 @@ def _with_unit(figure: Figure, text: str) -> Figure:
     return replace(figure, dimension=dimension, factor=factor, end=end, text=text[figure.start : end])
 
 
-def is_identifier(text: str, start: int, digits: str) -> bool:
-    """Return whether a word such as "cast" stands before an integer."""
+def _is_identifier(text: str, start: int, digits: str) -> bool:
     before = text[max(start - _CONTEXT, 0) : start]
     if re.search(r"(?:#|№|第)\s*$", before) or ("." not in digits and re.search(r"\b[A-Z]{1,3}-$", before)):
         return True
@@ -378,12 +369,11 @@ def _chinese_numbers(rest: str, text: str) -> Iterator[Figure]:
         is_counted = text.startswith(counters, match.end())
         if is_counted or (len(written) > 1 and set(written) & {*_CJK_TENS, *_CJK_MYRIADS, "点"}):
             step = 10.0 ** -len(written.partition("点")[2])
-            figure = Figure(written, match.start(), match.end(), chinese_number(written), step, is_word=True)
+            figure = Figure(written, match.start(), match.end(), _chinese_number(written), step, is_word=True)
             yield _with_unit(figure, text)
 
 
-def with_context(figures: list[Figure], text: str) -> Iterator[Figure]:
-    """Yield the figures with what surrounds them: about, ±, ranges and the counted noun."""
+def _with_context(figures: list[Figure], text: str) -> Iterator[Figure]:
     for index, figure in enumerate(figures):
         before = text[max(figure.start - _CONTEXT, 0) : figure.start]
         after = text[figure.end : figure.end + _CONTEXT]

@@ -10,8 +10,7 @@ _SHOWN = ("differs", "stale", "nowhere")
 _LEVELS = {"differs": "error", "stale": "warning", "nowhere": "notice"}
 
 
-def as_text(report: NotebookReport) -> str:
-    """Return a line for each figure that is open, and the counts."""
+def _as_text(report: NotebookReport) -> str:
     lines = [
         f"{each.file}, cell {each.cell}, line {each.line}: {each.status}: {each.reason}"
         f"{f' ({each.where})' if each.where else ''}\n    {each.text}"
@@ -27,9 +26,7 @@ def as_json(report: NotebookReport) -> str:
     return json.dumps({"counts": report.counts, "figures": figures}, ensure_ascii=False, indent=2)
 
 
-def as_github(report: NotebookReport) -> str:
-    """Return annotations for a workflow of GitHub."""
-
+def _as_github(report: NotebookReport) -> str:
     def escape(text: str) -> str:
         return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
@@ -46,8 +43,7 @@ def as_github(report: NotebookReport) -> str:
     return "\n".join([*lines, repr(report)])
 
 
-def as_sarif(report: NotebookReport) -> str:
-    """Return a SARIF 2.1.0 log, which code hosts show beside the file."""
+def _as_sarif(report: NotebookReport) -> str:
     results: list[dict[str, Any]] = [
         {
             "ruleId": status,
@@ -72,8 +68,8 @@ def as_sarif(report: NotebookReport) -> str:
 
 
 FORMATS: Mapping[str, Callable[[NotebookReport], str]] = {
-    "text": as_text,
+    "text": _as_text,
     "json": as_json,
-    "github": as_github,
-    "sarif": as_sarif,
+    "github": _as_github,
+    "sarif": _as_sarif,
 }

@@ -14,8 +14,6 @@ CJK = "\u3400-\u9fff"
 _WORD = re.compile(rf"[^\W\d_](?:[^\W{CJK}]|['’](?=[a-z]))*|[{CJK}]+")
 _RUN = re.compile(rf"[{CJK}]+")
 _MIN_PLURAL = 4
-SIGN_LENGTH = 3
-"""The length of the longest sign of a unit, such as kWh; a longer unit is a word."""
 
 
 @cache
@@ -46,7 +44,7 @@ def units() -> dict[str, tuple[str, float]]:
     known: dict[str, tuple[str, float]] = {}
     for name, each in lists()["units"].items():
         for unit, factor in each.items():
-            is_word = unit.isascii() and len(unit) > SIGN_LENGTH
+            is_word = unit.isascii() and len(unit) > len("kWh")
             known |= dict.fromkeys((unit, unit.lower(), f"{unit.lower()}s") if is_word else (unit,), (name, factor))
     return known
 
@@ -60,8 +58,7 @@ def alternatives(texts: Iterable[str]) -> str:
 @cache
 def phrase_pattern(name: str) -> re.Pattern[str]:
     """Return a pattern that finds an entry of a list: whole words in English, anywhere in Chinese."""
-    entries = lists()[name]
-    return pattern_of(tuple(entries))
+    return pattern_of(tuple(lists()[name]))
 
 
 @cache

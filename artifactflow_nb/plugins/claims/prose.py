@@ -21,7 +21,7 @@ _RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _MARKUP = re.compile(
-    r"(?P<code>(`+)(?!`).{0,2000}?(?<!`)\2(?!`))"
+    r"(?P<code>(?<!`)(`+)(?!`).{0,2000}?(?<!`)\2(?!`))"
     r"|(?P<image>!\[[^\]]{0,500}\]\([^)]{0,500}\))"
     r"|(?P<target>(?<=\])\([^)\s]{0,500}(?:\s\"[^\"]{0,200}\")?\))"
     r"|(?P<cite>\[(?:\d{1,3}(?:[,–-]\s?\d{1,3})*|\^[^\]]{1,60}|@[^\]]{1,200}|-@[^\]]{1,200})\])"
@@ -33,6 +33,7 @@ _FORMULA = re.compile(r"\$\$.{0,5000}?\$\$|(?<![\\\w$])\$(?!\s)([^$\n]{1,300}?)(
 _PLAIN_FORMULA = re.compile(r"(?:\\(?:times|pm|%|,|cdot|approx|sim)|[a-zA-Z]\s*(?:=|\\approx)|[\d\s.,^{}+\-−=%])+")
 _PARAMETER = re.compile(r"^\s*[`*]*(?:\w+[._]\w[\w.]*|\w+(?=[`*]*\s*=))[`*]*\s*[:=：]")
 _END = re.compile(rf"(?<=[.!?])[\"”’)\]*_]*\s+(?=[\"“‘(\[*_]*[A-Z\d{CJK}])|(?<=[。！？；])[”」』）]*\s*|\n(?=\n)")
+_ATTRIBUTION = re.compile(r"\n[^\S\n]*(?:—|–|--)[^\n]{1,200}\s*\Z")
 _SPACE = re.compile(r"\s+")
 _LETTER = re.compile(rf"[A-Za-z{CJK}]")
 _CLAUSE = re.compile(r"(?<!\d),(?!\d{3}\b)|,(?=\s)|[;:，；：、()（）。]|\s[–—]\s")
@@ -71,7 +72,7 @@ class _Block:
 
 def split_claims(markdown: str) -> list[Claim]:
     """Return the claims of a Markdown text in order."""
-    return [claim for block in _blocks(markdown[:_MOST_CHARACTERS]) for claim in claims_of_block(block)]
+    return [claim for block in _blocks(markdown[:_MOST_CHARACTERS]) for claim in _claims_of_block(block)]
 
 
 def clauses(text: str) -> list[tuple[int, int]]:
@@ -93,8 +94,12 @@ def plain_text(markdown: str) -> str:
     return _FORMULA.sub(_plain_formula, markdown)
 
 
+def text_without_markup(markdown: str) -> str:
+    """Return a text with its links, marks and tags blanked, character for character; code stays."""
+    return _MARKUP.sub(lambda match: match[0] if match["code"] else _blank(match), markdown)
+
+
 def _plain_formula(match: re.Match[str]) -> str:
-    """Keep a number in dollars signs; blank a formula."""
     is_number = match[1] and re.search(r"\d", match[1]) and _PLAIN_FORMULA.fullmatch(match[1])
     return f" {match[1]} " if is_number else _blank(match)
 
@@ -107,7 +112,7 @@ def _blocks(markdown: str) -> Iterator[_Block]:
 
     for line in [*markdown[place:].splitlines(keepends=True), "\n"]:
         opening = _FENCE.match(line)
-        new = block_kind(line, kind)
+        new = _block_kind(line, kind)
         if fence:
             fence = "" if opening and opening[1].startswith(fence) else fence
             new = ""
@@ -137,8 +142,7 @@ def _is_reference_heading(heading: str) -> bool:
     return name in words_in("references")
 
 
-def block_kind(line: str, previous: str) -> str:
-    """Return the kind of block that a line belongs to; empty for a line that ends a block."""
+def _block_kind(line: str, previous: str) -> str:
     if not line.strip() or _HEADING.match(line) or (_UNDERLINE.match(line) and previous == "paragraph"):
         return ""
     if line.startswith(("    ", "\t")) and not previous and not _ITEM.match(line):
@@ -151,21 +155,22 @@ def block_kind(line: str, previous: str) -> str:
     return previous if previous in {"item", "quote"} else "paragraph"
 
 
-def claims_of_block(block: _Block) -> Iterator[Claim]:
-    """Yield the claims of lines of one kind."""
+def _claims_of_block(block: _Block) -> Iterator[Claim]:
     if block.kind == "table":
         yield from _cells(block)
         return
     text = block.text
     if block.kind == "quote":
         text = re.sub(r"^\s{0,3}>\s?", _blank, text, flags=re.MULTILINE)
-        quote = plain_text(text)
-        if _LETTER.search(quote):
+        quote = _ATTRIBUTION.sub(_blank, plain_text(text))
+        is_callout = phrase_pattern("callouts").match(quote.strip())
+        if _LETTER.search(quote) and not is_callout:
             yield Claim(quote.rstrip(), block.start, "quote", heading=block.heading)
-        return
+        if not is_callout:
+            return
     if block.kind == "item":
         text = _ITEM.sub(_blank, text, count=1)
-        if is_parameter(text):
+        if _is_parameter(text):
             return
     text = plain_text(text)
     for start, end in sentences(text):
@@ -175,8 +180,7 @@ def claims_of_block(block: _Block) -> Iterator[Claim]:
             yield Claim(sentence, block.start + start, kind, heading=block.heading)
 
 
-def is_parameter(item: str) -> bool:
-    """Return whether a list item sets a parameter."""
+def _is_parameter(item: str) -> bool:
     name = re.split(r"[:=：]", plain_text(item), maxsplit=1)[0].strip().lower()
     return (
         bool(_PARAMETER.match(item))
@@ -189,8 +193,10 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
     """Yield where the sentences of a plain text begin and end, without space around them."""
     cuts = [0]
     for match in _END.finditer(text):
-        before = re.search(r"([A-Za-z.]+)\.$", text[max(match.start() - 12, 0) : match.start()])
-        is_short = before and (before[1].lower() in words_in("abbreviations") or re.fullmatch(r"[A-Z]", before[1]))
+        before = re.search(r"(?<![/\w.])(?<!\d )([A-Za-z.]+)\.$", text[max(match.start() - 12, 0) : match.start()])
+        is_short = before and (
+            before[1].lower() in words_in("abbreviations") or re.fullmatch(r"(?:[A-Z]\.)*[A-Z]", before[1])
+        )
         if not is_short:
             cuts.append(match.end())
     for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True):

@@ -170,11 +170,9 @@ class _Cell:
         self._document, self._cell, self._index, self._stale = document, cell, index, stale
 
     def checks(self) -> list[FigureCheck]:
-        """Check the figures of all claims of the cell."""
         return [each for claim in split_claims(self._cell.text) for each in self.of_claim(claim)]
 
     def of_claim(self, claim: Claim) -> list[FigureCheck]:
-        """Check the figures of a claim."""
         figures = read_figures(claim.text)
         context = Context(claim, [figure for figure in figures if figure.kind != "name"])
         raw = self._cell.text[claim.start : claim.start + len(claim.text) + 200].split("\n\n")[0]
@@ -182,7 +180,6 @@ class _Cell:
         return [self.of_figure(figure, context, raw if cited else "") for figure in figures]
 
     def of_figure(self, figure: Figure, context: Context, cited: str) -> FigureCheck:
-        """Check a figure; `cited` is the Markdown of a claim that cites something."""
         claim = context.claim
         match = None if figure.kind == "name" or claim.kind == "quote" else self._index.match(figure, context)
         where, value = (str(match.place), match.value) if match else ("", "")
@@ -215,7 +212,6 @@ class _Cell:
         )
 
     def of_cited(self, claim: Claim, raw: str) -> tuple[str, str, str]:
-        """Return status, reason and place of a claim that cites something: a local text is read, others are not."""
         for name in _LINKED.findall(raw):
             path = self._document.path.parent / name
             if path.is_file() and path.resolve().is_relative_to(self._document.path.parent.resolve()):

@@ -2,6 +2,7 @@
 
 import math
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from itertools import pairwise
 
 from artifactflow_nb.plugins.claims.figures import Figure, read_figures
 from artifactflow_nb.plugins.claims.language import terms
-from artifactflow_nb.plugins.claims.prose import sentences
+from artifactflow_nb.plugins.claims.prose import sentences, text_without_markup
 
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n|\f")
 _SPACE = re.compile(r"\s+")
-_QUOTATION_MARKS = str.maketrans("“”„‟«»「」『』‘’‚", '""""""""""\'\'\'')
+_QUOTATION_MARKS = str.maketrans("“”„‟«»「」『』‘’‚'", '"' * 14, "[]`")
+_SIGNS_OF_LETTERS = re.compile(r"[\u0300-\u036f\u00ad\u200b-\u200f\ufeff]")
 _DASHES = str.maketrans("–—−‐‑", "-----")
 _MOST_CHARACTERS = 2_000_000
 _COMMON_SHARE = 0.2
@@ -22,10 +24,12 @@ _FEW_SENTENCES = 10
 
 
 def normalized(text: str) -> str:
-    """Return a text without differences of white space, quotation marks, dashes, line-end hyphens and case."""
+    """Return a text without differences of white space, quotation marks, width, accents, dashes, hyphens and case."""
     text = re.sub(r"(?<=[a-z])-\n\s*(?=[a-z])", "", text)
-    text = text.translate(_QUOTATION_MARKS).translate(_DASHES)
+    text = unicodedata.normalize("NFKD", re.sub(r"(?<=\d)(?=[⁰¹²³⁴-⁹⁻])", "^", text))
+    text = _SIGNS_OF_LETTERS.sub("", text).translate(_QUOTATION_MARKS).translate(_DASHES)
     text = _SPACE.sub(" ", text).strip().casefold()
+    text = re.sub(r"(?<=\w) ?- ?(?=[^\W\d])| (?=[.,;:!?%)])", lambda match: "-" if "-" in match[0] else "", text)
     return re.sub(r"(?<=[\u3400-\u9fff]) | (?=[\u3400-\u9fff])", "", text)
 
 
@@ -58,7 +62,7 @@ class Source:
     @cached_property
     def sentences(self) -> list[Sentence]:
         """The sentences, lines of tables among them; lines that a page broke are joined."""
-        text = self.text[:_MOST_CHARACTERS]
+        text = text_without_markup(self.text[:_MOST_CHARACTERS])
         cuts = [0, *(match.end() for match in _PARAGRAPH.finditer(text)), len(text)]
         return [
             Sentence(text[place + start : place + end], place + start, paragraph)
@@ -74,11 +78,10 @@ class Source:
     @cached_property
     def flat(self) -> str:
         """The normalised text, in which quotes are searched."""
-        return normalized(self.text)
+        return normalized(text_without_markup(self.text))
 
     @cached_property
     def _index(self) -> dict[str, list[int]]:
-        """The numbers of the sentences with a term."""
         index: dict[str, list[int]] = defaultdict(list)
         for number, sentence in enumerate(self.sentences):
             for term in set(sentence.terms):

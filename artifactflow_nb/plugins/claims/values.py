@@ -75,8 +75,7 @@ class Value:
 
 
 @cache
-def label_terms(text: str) -> frozenset[str]:
-    """Return the terms of a label, synonyms as one term; a short label such as B is a term of its own."""
+def _label_terms(text: str) -> frozenset[str]:
     synonyms = lists()["synonyms"]
     found = {synonyms.get(term, term) for term in terms(_UNIT_IN_BRACKETS.sub(" ", text))}
     short = text.strip().lower()
@@ -84,8 +83,7 @@ def label_terms(text: str) -> frozenset[str]:
 
 
 @cache
-def unit_of_label(label: str) -> tuple[str, float]:
-    """Return the dimension and factor of the unit that a column's name ends with, such as `depth_km` or `t (°C)`."""
+def _unit_of_label(label: str) -> tuple[str, float]:
     known = units()
     bracket = _UNIT_IN_BRACKETS.search(label)
     suffix = label.rpartition("_")[2] if "_" in label else ""
@@ -99,8 +97,7 @@ def unit_of_label(label: str) -> tuple[str, float]:
     return "", 1.0
 
 
-def read_value(text: str, label: str = "") -> Figure | None:
-    """Return the figure that a cell of a table is; None for a text."""
+def _read_value(text: str, label: str = "") -> Figure | None:
     text = text.strip()
     if not text or len(text) > 60 or not re.search(r"\d", text):  # noqa: PLR2004 - a cell, not a sentence
         return None
@@ -108,14 +105,14 @@ def read_value(text: str, label: str = "") -> Figure | None:
         digits = text.replace(",", "").replace("−", "-")
         mantissa, _, exponent = digits.lower().partition("e")
         decimals = len(mantissa.partition(".")[2])
-        dimension, factor = unit_of_label(label)
+        dimension, factor = _unit_of_label(label)
         try:
             number, step = float(digits), 10.0 ** (int(exponent or 0) - decimals)
         except (ValueError, OverflowError):
             return None
         return Figure(text, 0, len(text), number, step, dimension=dimension, factor=factor)
     if match := _NUMPY.match(text):
-        return read_value(match[1] or match[2], label)
+        return _read_value(match[1] or match[2], label)
     figures = [figure for figure in read_figures(text) if figure.kind != "name"]
     if figures and figures[0].start <= 1 and len(figures[0].text) >= len(text) - len(text) // 3 - 1:
         return replace(figures[0], is_about=False)
@@ -137,20 +134,20 @@ class OutputReader:
             place = Place(cell.number, number)
             if forms.get("application/json") is not None:
                 yield from self.of_json(forms["application/json"], place)
-            tables = html_tables(forms.get("text/html", ""))
+            tables = _html_tables(forms.get("text/html", ""))
             for table in tables:
                 yield from self.of_table(table, place)
             if not tables and (text := forms.get("text/plain") or forms.get("text/markdown") or ""):
-                yield from self.of_text(_ANSI.sub("", text), place, last_expression(cell.text))
+                yield from self.of_text(_ANSI.sub("", text), place, _last_expression(cell.text))
 
     def of_text(self, text: str, place: Place, expression: str = "") -> Iterator[Value]:
         """Yield the values of a printed text: a number, JSON, tables and lines."""
-        single = read_value(text)
+        single = _read_value(text)
         if single is not None:
-            yield Value(single, replace(place, column=expression), column=label_terms(expression), name=expression)
+            yield Value(single, replace(place, column=expression), column=_label_terms(expression), name=expression)
             return
         if text[:1] in "{[" and text.rstrip()[-1:] in "}]" and len(text) <= LABELLED_CHARACTERS:
-            parsed = parsed_literal(text)
+            parsed = _parsed_literal(text)
             if isinstance(parsed, dict | list):
                 yield from self.of_json(parsed, place)
                 return
@@ -162,11 +159,11 @@ class OutputReader:
             text = text[:LABELLED_CHARACTERS]
         for block in re.split(r"\n[^\S\n]*\n", text):
             lines = block.rstrip().splitlines()
-            if table := plain_table(lines):
+            if table := _plain_table(lines):
                 yield from self.of_table(table, place)
             else:
                 for line in lines:
-                    yield from line_values(line, place)
+                    yield from _line_values(line, place)
 
     def of_json(self, value: Any, place: Place, path: tuple[str, ...] = ()) -> Iterator[Value]:
         """Yield the numbers and dates of a JSON value, labelled by their keys."""
@@ -180,29 +177,28 @@ class OutputReader:
                 yield from self.of_json(each, place, path)
         elif isinstance(value, int | float | str) and not isinstance(value, bool):
             label = path[-1] if path else ""
-            figure = read_value(str(value), label)
+            figure = _read_value(str(value), label)
             if figure is not None:
                 row = " ".join(path[:-1])
                 yield Value(
-                    figure, replace(place, row=row, column=label), label_terms(row), label_terms(label), name=label
+                    figure, replace(place, row=row, column=label), _label_terms(row), _label_terms(label), name=label
                 )
 
     def of_table(self, table: Sequence[Sequence[str]], place: Place) -> Iterator[Value]:
         """Yield the values of a table, of which the first row has the names of the columns."""
         self.n_tables += 1
         head, *rows = table
-        labels = row_labels(head, rows)
+        labels = _row_labels(head, rows)
         for row, label in zip(rows, labels, strict=True):
-            row_terms = label_terms(label) if label else frozenset()
+            row_terms = _label_terms(label) if label else frozenset()
             for name, text in zip(head[::-1], row[::-1], strict=False):  # rows of a sparse index have fewer cells
-                figure = read_value(text, name) if text != label else None
+                figure = _read_value(text, name) if text != label else None
                 if figure is not None:
                     where = replace(place, row=label, column=name)
-                    yield Value(figure, where, row_terms, label_terms(name), self.n_tables)
+                    yield Value(figure, where, row_terms, _label_terms(name), self.n_tables)
 
 
-def row_labels(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the label of each row: the first cell that is a name or a year; the index 0, 1, 2 labels nothing."""
+def _row_labels(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     firsts = [row[0] if row else "" for row in rows]
     is_counted = firsts == [str(number) for number in range(len(rows))]
     column = 1 if is_counted and len(head) > 1 else 0
@@ -212,8 +208,7 @@ def row_labels(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return labels if is_named or (is_year and labels) else [""] * len(rows)
 
 
-def parsed_literal(text: str) -> Any:
-    """Return the value of JSON or of a Python literal; None for other texts."""
+def _parsed_literal(text: str) -> Any:
     plain = re.sub(r"(?:np\.)?(?:float|int)\d+\(([^()]*)\)", r"\1", text)
     for parse in (json.loads, ast.literal_eval):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
@@ -221,15 +216,13 @@ def parsed_literal(text: str) -> Any:
     return None
 
 
-def last_expression(code: str) -> str:
-    """Return the last line of a cell, which computed its result."""
+def _last_expression(code: str) -> str:
     lines = [line for line in code.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     line = lines[-1].strip().rstrip(";") if lines else ""
     return re.sub(r"^(?:round|float|int|print|len|display)\((.*?)(?:,\s*\d+)?\)$", r"\1", line)[:120]
 
 
-def line_values(line: str, place: Place) -> Iterator[Value]:
-    """Yield the figures of a line, labelled by the words before them."""
+def _line_values(line: str, place: Place) -> Iterator[Value]:
     line = line[:2000]
     start = 0
     for figure in read_figures(line):
@@ -237,13 +230,12 @@ def line_values(line: str, place: Place) -> Iterator[Value]:
             name = line[start : figure.start].strip(" :=,;|()[]")
             noun = figure.noun if not name else ""
             yield Value(
-                figure, replace(place, column=name), column=label_terms(name) | ({noun} if noun else set()), name=name
+                figure, replace(place, column=name), column=_label_terms(name) | ({noun} if noun else set()), name=name
             )
             start = figure.end
 
 
-def plain_table(lines: Sequence[str]) -> list[list[str]] | None:
-    """Return the rows of a printed table, the head first; None for other texts."""
+def _plain_table(lines: Sequence[str]) -> list[list[str]] | None:
     lines = [line.rstrip("\\ \t") for line in lines if line.strip() and not re.fullmatch(r"[\s|+:=-]+", line)]
     if lines and re.match(r"^\[\d+ rows x \d+ columns\]$", lines[-1]):
         lines = lines[:-1]
@@ -259,12 +251,12 @@ def plain_table(lines: Sequence[str]) -> list[list[str]] | None:
     if len(body[0]) == 1 and len(head) > 1 and lines[1][:1].strip():  # the name of the index has a line of its own
         body = body[1:]
     widths = {len(row) for row in body}
-    if not body or any(read_value(name) is not None and not re.fullmatch(r"\d{4}", name) for name in head):
+    if not body or any(_read_value(name) is not None and not re.fullmatch(r"\d{4}", name) for name in head):
         return None
     is_indexed = max(widths) == len(head) + 1
     if max(widths) < 2 or not (is_indexed or max(widths) == len(head)) or min(widths) < 2:  # noqa: PLR2004
         return None
-    if not is_indexed and not any(read_value(text) is not None for row in body for text in row):
+    if not is_indexed and not any(_read_value(text) is not None for row in body for text in row):
         return None
     return [["", *head] if is_indexed else head, *body]
 
@@ -278,7 +270,6 @@ class _TableParser(HTMLParser):
         self._cell: list[str] | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a table, a row or a cell."""
         del attrs
         if tag == "table":
             self.tables.append([])
@@ -289,18 +280,15 @@ class _TableParser(HTMLParser):
             self._cell = self.tables[-1][-1]
 
     def handle_endtag(self, tag: str) -> None:
-        """End a cell."""
         if tag in {"td", "th"}:
             self._cell = None
 
     def handle_data(self, data: str) -> None:
-        """Add text to the cell."""
         if self._cell is not None:
             self._cell[-1] += data
 
 
-def html_tables(html: str) -> list[list[list[str]]]:
-    """Return the tables of an HTML text; the row that pandas makes for the name of an index is left out."""
+def _html_tables(html: str) -> list[list[list[str]]]:
     if "<table" not in html:
         return []
     parser = _TableParser()
@@ -344,7 +332,7 @@ def _of_rows(rows: Sequence[Sequence[str]], path: Path, reader: OutputReader) ->
     if len(rows) > 1:
         yield from reader.of_table(rows, place)
         count = Figure(str(len(rows) - 1), 0, 0, len(rows) - 1, noun="row")
-        yield Value(count, replace(place, column="rows"), column=label_terms("rows count"), name="rows")
+        yield Value(count, replace(place, column="rows"), column=_label_terms("rows count"), name="rows")
 
 
 def _of_json_file(path: Path, reader: OutputReader) -> Iterator[Value]:

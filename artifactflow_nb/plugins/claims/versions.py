@@ -22,8 +22,7 @@ from artifactflow_nb.store.artifacts import NEXT_VERSION, Authorship, NewVersion
 from artifactflow_nb.store.encoding import insert
 from artifactflow_nb.store.schema import to_microseconds
 
-RULES = "rules"
-"""The checker of layer 1."""
+RULES = "rules"  # the checker of layer 1
 
 _MOST_CLAIMS = 500
 _MOST_SOURCE_CHARACTERS = 1_000_000
@@ -32,7 +31,7 @@ _PAGE = re.compile(r"#p(?:age)?-?(\d+)\Z")
 _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n|\n(?=\s{0,3}#)")
 
 
-def cited_claims(markdown: str) -> list[tuple[Claim, Sequence[str]]]:
+def _cited_claims(markdown: str) -> list[tuple[Claim, Sequence[str]]]:
     """Return the claims of a text, each with the addresses that the claim cites.
 
     A sentence without a citation has those of the sentences after it in its paragraph, a block quote without one those
@@ -69,7 +68,7 @@ def _source(text: str, address: str) -> Source:
     return Source(text, address)
 
 
-def verdict_of(claim: Claim, addresses: Sequence[str], evidence: Evidence) -> Verdict:
+def _verdict_of(claim: Claim, addresses: Sequence[str], evidence: Evidence) -> Verdict:
     """Compare a claim with what the run has read of its sources; unchecked if a source that was not read could decide.
 
     A search result is a part of its source only, so that it can support a claim and do no more.
@@ -95,9 +94,9 @@ def verdict_of(claim: Claim, addresses: Sequence[str], evidence: Evidence) -> Ve
 def check_rows(markdown: str, evidence: Evidence) -> Iterator[dict[str, Any]]:
     """Yield the columns of a check for each claim of a text, without its ids."""
     titles = {source.address: source.title for source in listed_sources(markdown).values()}
-    for n, (claim, addresses) in enumerate(cited_claims(markdown)):
+    for n, (claim, addresses) in enumerate(_cited_claims(markdown)):
         too_many = Verdict("unchecked", reason=f"Only the first {_MOST_CLAIMS} claims of a text are checked.")
-        verdict = verdict_of(claim, addresses, evidence) if n < _MOST_CLAIMS else too_many
+        verdict = _verdict_of(claim, addresses, evidence) if n < _MOST_CLAIMS else too_many
         address = verdict.address or next(iter(addresses), "")
         text = evidence.text(address) or evidence.snippet(address)
         page = _PAGE.search(address)
@@ -149,7 +148,7 @@ def add_checks(
     db: sqlite3.Connection, markdown: str, owner: Mapping[str, Any], place: str, at: int | None = None
 ) -> None:
     """Write a check of each claim of a text; `owner` are the columns of the version, `place` begins the ids."""
-    cited = list(dict.fromkeys(address for _, addresses in cited_claims(markdown) for address in addresses))
+    cited = list(dict.fromkeys(address for _, addresses in _cited_claims(markdown) for address in addresses))
     evidence = load_evidence(db, owner["run_id"], cited)
     for row in check_rows(markdown, evidence) if cited else ():
         write_check(db, {**owner, **row, "claim_id": f"{place}/{row['n']}", "checked_at": at})
