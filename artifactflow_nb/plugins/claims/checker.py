@@ -80,7 +80,10 @@ class _Comparison:
         if found := self._quotes():
             return found
         flat = normalized(self.text).rstrip(".。!！;；")
-        if len(flat) >= _SHORT_VERBATIM and self._place(flat) is not None and self._is_said(flat):
+        texts = [normalized(sentence.text).partition(flat) for _, sentence in self.candidates]
+        around = [(before, f"{before} {after}") for before, found, after in texts if found]
+        is_said = not around or any(not _is_doubtful(rest) and not _has_link(before) for before, rest in around)
+        if len(flat) >= _SHORT_VERBATIM and is_said and self._place(flat) is not None:
             return self._at("supported", "words", "The source says it in these words.", self._sentence_with(flat))
         for rule in (self._slots, self._exchanges, self._figures, self._order, self._names):
             if found := rule():
@@ -100,13 +103,6 @@ class _Comparison:
         end = sentence.start + len(sentence.text)
         score = next((score for score, other in self.candidates if other is sentence), 1.0)
         return Verdict(status, method, reason, quote, sentence.start, end, self.source.address, min(score, 1.0))
-
-    def _is_said(self, flat: str) -> bool:
-        """Return whether a sentence says a verbatim text, and does not deny, doubt or give it to something else."""
-        texts = [normalized(sentence.text).partition(flat) for _, sentence in self.candidates]
-        return not any(found for _, found, _ in texts) or any(
-            found and not _is_doubtful(f"{before} {after}") and not _has_link(before) for before, found, after in texts
-        )
 
     def _place(self, flat: str, start: int = 0) -> int | None:
         for match in re.compile(re.escape(flat)).finditer(self.source.flat, start):
@@ -158,7 +154,11 @@ class _Comparison:
         sentence = self._sentence_with(normalized(long[0]))
         if is_changed:
             return self._at("uncheckable", "quotes", "The quote leaves out or adds words.", sentence)
-        if not is_block and (_is_doubtful(rest) or not self._has_names(rest, sentence)):
+        number = sentence.paragraph if sentence else 0
+        near = [each.text for n in (-1, 0, 1) for each in self.source.paragraphs.get(number + n, ())]
+        names = re.findall(r"(?<!^)\b[A-Z]\w+", rest.strip())
+        is_named = all(normalized(name) in normalized(" ".join(near)) for name in names)
+        if not is_block and (_is_doubtful(rest) or not is_named):
             return self._at("uncheckable", "quotes", "The quote is verbatim, the words around it are not.", sentence)
         return self._at("supported", "quotes", "The quote is verbatim.", sentence)
 
@@ -171,13 +171,6 @@ class _Comparison:
                 return False
             place = found + len(piece)
         return True
-
-    def _has_names(self, text: str, sentence: Sentence | None) -> bool:
-        """Return whether the names in the words around a quote stand near it in the source."""
-        number = sentence.paragraph if sentence else 0
-        near = [each for n in (number - 1, number, number + 1) for each in self.source.paragraphs.get(n, ())]
-        flat = normalized(" ".join(each.text for each in near))
-        return all(normalized(name) in flat for name in re.findall(r"(?<!^)\b[A-Z]\w+", text.strip()))
 
     def _nearest(self, quote: str) -> Sentence | None:
         content = _tokens(quote)
@@ -293,7 +286,7 @@ class _Comparison:
     def _order(self) -> Verdict | None:
         """Find the two sides of "than", "before" or "because" exchanged, or a word replaced by its opposite."""
         for score, sentence in self.candidates[: self.best is not None]:
-            if score >= _SAME and _is_turned_round(self.text, sentence.text):
+            if score >= _SAME and is_turned_round(self.text, sentence.text):
                 return self._at("contradicted", "order", "The source has it the other way round.", sentence)
             mine, theirs = _words(self.text), _words(sentence.text)
             matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
@@ -315,7 +308,9 @@ class _Comparison:
         for name in dict.fromkeys(match[0] for match in _NAME.finditer(self.text)):
             if normalized(name) in self.source.flat or len(name) < 3:  # noqa: PLR2004
                 continue
-            if any(normalized(part) in self.source.flat for part in name.split()) or self._is_short_form(name):
+            others = {match[0] for match in _NAME.finditer(self.source.text)}
+            is_short = any("".join(re.findall(r"\b\w", a)) == b for o in others for a, b in ((name, o), (o, name)))
+            if is_short or any(normalized(part) in self.source.flat for part in name.split()):
                 continue
             for score, sentence in self.candidates[:1]:
                 left, right = _neighbours(self.text, name)
@@ -325,13 +320,6 @@ class _Comparison:
                         return self._at("contradicted", "names", f"“{other}” there, not “{name}”.", sentence)
             return self._at("unsupported", "names", f"“{name}” is nowhere in the source.", self.best)
         return None
-
-    def _is_short_form(self, name: str) -> bool:
-        """Return whether the source has the abbreviation of a name, or the name that this is the abbreviation of."""
-        others = {match[0] for match in _NAME.finditer(self.source.text)}
-        return any(
-            "".join(word[0] for word in a.split()) == b for each in others for a, b in ((name, each), (each, name))
-        )
 
     def _extracted(self) -> Sentence | None:
         """Return a sentence of which the claim is a part: all its words in their order, and the same negations.
@@ -435,7 +423,8 @@ def _sides(text: str) -> Iterator[tuple[str, frozenset[str], frozenset[str]]]:
         yield match[0].lower(), frozenset(terms(text[: match.start()])), frozenset(terms(text[match.end() :]))
 
 
-def _is_turned_round(text: str, other: str) -> bool:
+def is_turned_round(text: str, other: str) -> bool:
+    """Return whether two texts have the same sides around a word such as "than", exchanged."""
     mine, theirs = set(_words(text)), set(_words(other))
     if any(a in mine and b in theirs - mine for a, b in opposites()):
         return False

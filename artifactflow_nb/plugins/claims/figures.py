@@ -68,18 +68,11 @@ _SPREAD_JOIN = re.compile(r"\s*(?:±|\+/-|\\pm)\s*$")
 class Figure:
     """A figure of a text.
 
-    Attributes:
-        text: The characters, with the unit.
-        value: The number in its unit; days for a date, seconds for a time of day.
-        step: The value of the last written digit, in the same unit.
-        kind: number, date, year, time, or name for an identifier such as the 3 of "cast 3".
-        dimension: What the unit measures; empty for a count or a number without a unit.
-        factor: The unit in base units of the dimension.
-        noun: The word that follows a number without a unit, such as cast.
-        date: Year, month and day of a date, each None if the text does not name it.
-        is_about: Whether the text calls the figure approximate.
-        is_spread: Whether the figure follows ±.
-        is_word: Whether the figure is written in words.
+    `text` has the unit; `value` is the number in its unit, days for a date, seconds for a time of day; `step` is the
+    value of the last written digit. `kind` is number, date, year, time, or name for an identifier such as in "cast 3".
+    `dimension` is what the unit measures, empty for a count, `factor` the unit in base units, `noun` the word behind a
+    number without a unit, `date` year, month and day, None where the text does not name it. `is_about` is a figure
+    that the text calls approximate, `is_spread` one behind ±, `is_word` one in words.
     """
 
     text: str
@@ -162,7 +155,7 @@ def read_figures(text: str) -> tuple[Figure, ...]:
             figures.append(figure)
             rest = rest[: figure.start] + "\x00" * (figure.end - figure.start) + rest[figure.end :]
     figures.sort(key=lambda figure: figure.start)
-    return tuple(_with_context(figures, text))
+    return tuple(with_context(figures, text))
 
 
 @cache
@@ -180,7 +173,7 @@ def _part(text: str | None) -> int | None:
 
 
 def _dates(rest: str, _text: str) -> Iterator[Figure]:
-    for pattern in (_ISO_DATE, _DOTTED_DATE, _CJK_DATE, _CJK_DAY, *_month_names()):
+    for pattern in (_ISO_DATE, _DOTTED_DATE, _CJK_DATE, _CJK_DAY, *month_names()):
         for match in pattern.finditer(rest):
             month = _part(match["m"])
             date = (_part(match["y"]), month, _part(match["d"]))
@@ -193,7 +186,8 @@ def _dates(rest: str, _text: str) -> Iterator[Figure]:
 
 
 @cache
-def _month_names() -> tuple[re.Pattern[str], ...]:
+def month_names() -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of dates with the name of a month."""
     names = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in lists()["months"])
     month, day = rf"(?P<m>\b(?:{names}|sept)\b)\.?", r"(?P<d>\b\d{1,2})(?:st|nd|rd|th)?"
     year = r"(?P<y>\b\d{4}\b)"
@@ -268,7 +262,7 @@ def _numbers(rest: str, text: str) -> Iterator[Figure]:
             figure = replace(figure, dimension=units()[unit][0])
         figure = _with_unit(figure, text)
         is_plain = figure.end == match.end() and not match["currency"]
-        if is_plain and (re.match("[A-Za-z]", tail) or _is_identifier(text, match.start(), digits)):
+        if is_plain and (re.match("[A-Za-z]", tail) or is_identifier(text, match.start(), digits)):
             figure = replace(figure, kind="name")
         elif is_plain and is_year(digits, match[0], text, figure):
             figure = replace(figure, kind="year", date=(int(digits), None, None))
@@ -276,7 +270,8 @@ def _numbers(rest: str, text: str) -> Iterator[Figure]:
 
 
 @cache
-def _unit_pattern() -> re.Pattern[str]:
+def unit_pattern() -> re.Pattern[str]:
+    """Return a pattern for the multiplier and the unit behind a number."""
     is_sign = {unit: len(unit) <= len("kWh") or "/" in unit or not unit.isascii() for unit in units()}
     ordered = sorted(units(), key=len, reverse=True)
     end = r"(?![A-Za-z\d²³/])"
@@ -290,7 +285,7 @@ def _unit_pattern() -> re.Pattern[str]:
 
 
 def _with_unit(figure: Figure, text: str) -> Figure:
-    match = _unit_pattern().match(text, figure.end)
+    match = unit_pattern().match(text, figure.end)
     if match is None or not (match["scale"] or match["letter"] or match["unit"]):
         return figure
     factor = 1.0
@@ -309,7 +304,8 @@ def _with_unit(figure: Figure, text: str) -> Figure:
     return replace(figure, dimension=dimension, factor=factor, end=end, text=text[figure.start : end])
 
 
-def _is_identifier(text: str, start: int, digits: str) -> bool:
+def is_identifier(text: str, start: int, digits: str) -> bool:
+    """Return whether a word such as "cast" stands before an integer."""
     before = text[max(start - _CONTEXT, 0) : start]
     if re.search(r"(?:#|№|第)\s*$", before) or ("." not in digits and re.search(r"\b[A-Z]{1,3}-$", before)):
         return True
@@ -359,7 +355,8 @@ def _number_words(rest: str, text: str) -> Iterator[Figure]:
 
 
 def _chinese_numbers(rest: str, text: str) -> Iterator[Figure]:
-    counters = tuple(words_in("counters")) + tuple(unit for unit in units() if re.match(rf"[{CJK}]", unit))
+    known = units() if _CJK_NUMBER.search(rest) else ()
+    counters = (*words_in("counters"), *(unit for unit in known if re.match(rf"[{CJK}]", unit)))
     for match in _CJK_NUMBER.finditer(rest):
         written = match[0]
         if written in words_in("not_numbers") or text[max(match.start() - 1, 0) : match.start()] == "第":
@@ -373,7 +370,8 @@ def _chinese_numbers(rest: str, text: str) -> Iterator[Figure]:
             yield _with_unit(figure, text)
 
 
-def _with_context(figures: list[Figure], text: str) -> Iterator[Figure]:
+def with_context(figures: list[Figure], text: str) -> Iterator[Figure]:
+    """Yield the figures with what surrounds them: about, ±, ranges and the counted noun."""
     for index, figure in enumerate(figures):
         before = text[max(figure.start - _CONTEXT, 0) : figure.start]
         after = text[figure.end : figure.end + _CONTEXT]

@@ -105,7 +105,7 @@ class ValueIndex:
             return [value for value in self._others if agrees(figure, value.figure)]
         found: dict[int, Value] = {}
         half = figure.tolerance / figure.factor
-        for factor, is_conversion in _conversion_factors(figure):
+        for factor, is_conversion in conversion_factors(figure):
             low, high = abs(figure.value) * factor - half * factor, abs(figure.value) * factor + half * factor
             slack = 1e-9 * abs(high)
             first, last = bisect_left(self._sizes, low - slack), bisect_right(self._sizes, high + slack)
@@ -156,7 +156,7 @@ class ValueIndex:
         found: dict[float, Value] = {}
         for value in self._named(context):
             end = self.label_end(value, context)
-            if end is None or not _is_comparable(figure, value.figure) or years - value.labels:
+            if end is None or not is_comparable(figure, value.figure) or years - value.labels:
                 continue
             if any(agrees(other, value.figure) or agrees(value.figure, other) for other in context.figures):
                 continue
@@ -165,7 +165,7 @@ class ValueIndex:
             owner = following[0] if following else preceding[-1] if preceding else None
             if owner is figure:
                 found[value.figure.base] = value
-        if len(found) != 1 or _has_extras(next(iter(found.values())), figure, context):
+        if len(found) != 1 or has_extras(next(iter(found.values())), figure, context):
             return None
         return next(iter(found.values()))
 
@@ -215,7 +215,7 @@ class ValueIndex:
             named = [value for value in table if value.row and all(map(context.has, value.row))]
             column_named = all(map(context.has, table[0].column)) and bool(table[0].column)
             column = table if column_named else []
-            for expression, result, step in _one_step_expressions(named[:_MOST_ROWS], column, context):
+            for expression, result, step in one_step_expressions(named[:_MOST_ROWS], column, context):
                 size = figure.value / (100 if figure.dimension == "percent" and expression[1] == "/" else 1)
                 half = figure.step / (200 if size != figure.value else 2)
                 if abs(abs(result) - abs(size)) <= half * (1 + 1e-6) + step:
@@ -240,7 +240,8 @@ def _digits(figure: Figure) -> int:
     return len(digits) if not figure.is_word else 1
 
 
-def _conversion_factors(figure: Figure) -> Iterator[tuple[float, bool]]:
+def conversion_factors(figure: Figure) -> Iterator[tuple[float, bool]]:
+    """Yield factors from the number of a figure to the number of a value, and whether the factor converts a unit."""
     yield 1.0, False
     if figure.dimension == "percent":
         yield 0.01, False
@@ -249,7 +250,8 @@ def _conversion_factors(figure: Figure) -> Iterator[tuple[float, bool]]:
         yield from ((figure.factor / other, True) for other in others if other != figure.factor)
 
 
-def _is_comparable(figure: Figure, other: Figure) -> bool:
+def is_comparable(figure: Figure, other: Figure) -> bool:
+    """Return whether two figures can be the same thing: kind, dimension and size."""
     if figure.kind != other.kind or (figure.measure and other.measure and figure.measure != other.measure):
         return False
     if figure.kind != "number":
@@ -264,7 +266,8 @@ def _is_comparable(figure: Figure, other: Figure) -> bool:
     return any(1 / _LARGEST_RATIO <= ratio <= _LARGEST_RATIO for ratio in values)
 
 
-def _has_extras(value: Value, figure: Figure, context: Context) -> bool:
+def has_extras(value: Value, figure: Figure, context: Context) -> bool:
+    """Return whether the clause says more about the figure than the labels do, so that the label is in doubt."""
     text = context.text
     clause = next((text[a:b] for a, b in clauses(text) if a <= figure.start < b), text).replace(figure.text, " ")
     synonyms, generic = lists()["synonyms"], {*lists()["generic"]}
@@ -280,9 +283,10 @@ def _has_extras(value: Value, figure: Figure, context: Context) -> bool:
     return is_named or len(rest) > (0 if clause.isascii() else _MOST_EXTRAS)
 
 
-def _one_step_expressions(
+def one_step_expressions(
     named: Sequence[Value], column: Sequence[Value], context: Context
 ) -> Iterator[tuple[tuple[str, str], float, float]]:
+    """Yield the expressions of one step whose words the claim has: the text and operator, the result, its precision."""
     hints = lists()["hints"]
 
     def says(kind: str) -> bool:

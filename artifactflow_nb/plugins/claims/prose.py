@@ -22,10 +22,10 @@ _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _MARKUP = re.compile(
     r"(?P<code>(?<!`)(`+)(?!`).{0,2000}?(?<!`)\2(?!`))"
-    r"|(?P<image>!\[[^\]]{0,500}\]\([^)]{0,500}\))"
-    r"|(?P<target>(?<=\])\([^)\s]{0,500}(?:\s\"[^\"]{0,200}\")?\))"
+    r"|(?P<image>!\[[^\]]{0,500}+\]\([^)]{0,500}+\))"
+    r"|(?P<target>(?<=\])\([^)\s]{0,500}+(?:\s\"[^\"]{0,200}\")?\))"
     r"|(?P<cite>\[(?:\d{1,3}(?:[,–-]\s?\d{1,3})*|\^[^\]]{1,60}|@[^\]]{1,200}|-@[^\]]{1,200})\])"
-    r"|(?P<address><?https?://[^\s>)]{1,500}>?|\b10\.\d{4,9}/[^\s)]{1,200}|\b[\w.-]{1,80}@[\w.-]{1,80}\.\w{2,})"
+    r"|(?P<address><?https?://[^\s>)]{1,500}+>?|\b10\.\d{4,9}/[^\s)]{1,200}|\b[\w.-]{1,80}@[\w.-]{1,80}\.\w{2,})"
     r"|(?P<tag></?[a-zA-Z][^<>]{0,500}>)"
     r"|(?P<emphasis>\*{1,3}|(?<!\w)_{1,2}|_{1,2}(?!\w)|\\(?=[^\w\s]))"
 )
@@ -72,7 +72,7 @@ class _Block:
 
 def split_claims(markdown: str) -> list[Claim]:
     """Return the claims of a Markdown text in order."""
-    return [claim for block in _blocks(markdown[:_MOST_CHARACTERS]) for claim in _claims_of_block(block)]
+    return [claim for block in _blocks(markdown[:_MOST_CHARACTERS]) for claim in claims_of_block(block)]
 
 
 def clauses(text: str) -> list[tuple[int, int]]:
@@ -112,7 +112,7 @@ def _blocks(markdown: str) -> Iterator[_Block]:
 
     for line in [*markdown[place:].splitlines(keepends=True), "\n"]:
         opening = _FENCE.match(line)
-        new = _block_kind(line, kind)
+        new = block_kind(line, kind)
         if fence:
             fence = "" if opening and opening[1].startswith(fence) else fence
             new = ""
@@ -142,7 +142,8 @@ def _is_reference_heading(heading: str) -> bool:
     return name in words_in("references")
 
 
-def _block_kind(line: str, previous: str) -> str:
+def block_kind(line: str, previous: str) -> str:
+    """Return the kind of block that a line belongs to; empty for a line that ends a block."""
     if not line.strip() or _HEADING.match(line) or (_UNDERLINE.match(line) and previous == "paragraph"):
         return ""
     if line.startswith(("    ", "\t")) and not previous and not _ITEM.match(line):
@@ -155,7 +156,8 @@ def _block_kind(line: str, previous: str) -> str:
     return previous if previous in {"item", "quote"} else "paragraph"
 
 
-def _claims_of_block(block: _Block) -> Iterator[Claim]:
+def claims_of_block(block: _Block) -> Iterator[Claim]:
+    """Yield the claims of lines of one kind."""
     if block.kind == "table":
         yield from _cells(block)
         return
@@ -170,7 +172,7 @@ def _claims_of_block(block: _Block) -> Iterator[Claim]:
             return
     if block.kind == "item":
         text = _ITEM.sub(_blank, text, count=1)
-        if _is_parameter(text):
+        if is_parameter(text):
             return
     text = plain_text(text)
     for start, end in sentences(text):
@@ -180,7 +182,8 @@ def _claims_of_block(block: _Block) -> Iterator[Claim]:
             yield Claim(sentence, block.start + start, kind, heading=block.heading)
 
 
-def _is_parameter(item: str) -> bool:
+def is_parameter(item: str) -> bool:
+    """Return whether a list item sets a parameter."""
     name = re.split(r"[:=：]", plain_text(item), maxsplit=1)[0].strip().lower()
     return (
         bool(_PARAMETER.match(item))

@@ -83,7 +83,8 @@ def _label_terms(text: str) -> frozenset[str]:
 
 
 @cache
-def _unit_of_label(label: str) -> tuple[str, float]:
+def unit_of_label(label: str) -> tuple[str, float]:
+    """Return the dimension and factor of the unit that a column's name ends with, such as `depth_km` or `t (°C)`."""
     known = units()
     bracket = _UNIT_IN_BRACKETS.search(label)
     suffix = label.rpartition("_")[2] if "_" in label else ""
@@ -105,7 +106,7 @@ def _read_value(text: str, label: str = "") -> Figure | None:
         digits = text.replace(",", "").replace("−", "-")
         mantissa, _, exponent = digits.lower().partition("e")
         decimals = len(mantissa.partition(".")[2])
-        dimension, factor = _unit_of_label(label)
+        dimension, factor = unit_of_label(label)
         try:
             number, step = float(digits), 10.0 ** (int(exponent or 0) - decimals)
         except (ValueError, OverflowError):
@@ -134,7 +135,7 @@ class OutputReader:
             place = Place(cell.number, number)
             if forms.get("application/json") is not None:
                 yield from self.of_json(forms["application/json"], place)
-            tables = _html_tables(forms.get("text/html", ""))
+            tables = html_tables(forms.get("text/html", ""))
             for table in tables:
                 yield from self.of_table(table, place)
             if not tables and (text := forms.get("text/plain") or forms.get("text/markdown") or ""):
@@ -147,7 +148,7 @@ class OutputReader:
             yield Value(single, replace(place, column=expression), column=_label_terms(expression), name=expression)
             return
         if text[:1] in "{[" and text.rstrip()[-1:] in "}]" and len(text) <= LABELLED_CHARACTERS:
-            parsed = _parsed_literal(text)
+            parsed = parsed_literal(text)
             if isinstance(parsed, dict | list):
                 yield from self.of_json(parsed, place)
                 return
@@ -159,11 +160,11 @@ class OutputReader:
             text = text[:LABELLED_CHARACTERS]
         for block in re.split(r"\n[^\S\n]*\n", text):
             lines = block.rstrip().splitlines()
-            if table := _plain_table(lines):
+            if table := plain_table(lines):
                 yield from self.of_table(table, place)
             else:
                 for line in lines:
-                    yield from _line_values(line, place)
+                    yield from line_values(line, place)
 
     def of_json(self, value: Any, place: Place, path: tuple[str, ...] = ()) -> Iterator[Value]:
         """Yield the numbers and dates of a JSON value, labelled by their keys."""
@@ -188,7 +189,7 @@ class OutputReader:
         """Yield the values of a table, of which the first row has the names of the columns."""
         self.n_tables += 1
         head, *rows = table
-        labels = _row_labels(head, rows)
+        labels = row_labels(head, rows)
         for row, label in zip(rows, labels, strict=True):
             row_terms = _label_terms(label) if label else frozenset()
             for name, text in zip(head[::-1], row[::-1], strict=False):  # rows of a sparse index have fewer cells
@@ -198,7 +199,8 @@ class OutputReader:
                     yield Value(figure, where, row_terms, _label_terms(name), self.n_tables)
 
 
-def _row_labels(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def row_labels(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the label of each row: the first cell that is a name or a year; the index 0, 1, 2 labels nothing."""
     firsts = [row[0] if row else "" for row in rows]
     is_counted = firsts == [str(number) for number in range(len(rows))]
     column = 1 if is_counted and len(head) > 1 else 0
@@ -208,7 +210,8 @@ def _row_labels(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
     return labels if is_named or (is_year and labels) else [""] * len(rows)
 
 
-def _parsed_literal(text: str) -> Any:
+def parsed_literal(text: str) -> Any:
+    """Return the value of JSON or of a Python literal; None for other texts."""
     plain = re.sub(r"(?:np\.)?(?:float|int)\d+\(([^()]*)\)", r"\1", text)
     for parse in (json.loads, ast.literal_eval):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
@@ -222,7 +225,8 @@ def _last_expression(code: str) -> str:
     return re.sub(r"^(?:round|float|int|print|len|display)\((.*?)(?:,\s*\d+)?\)$", r"\1", line)[:120]
 
 
-def _line_values(line: str, place: Place) -> Iterator[Value]:
+def line_values(line: str, place: Place) -> Iterator[Value]:
+    """Yield the figures of a line, labelled by the words before them."""
     line = line[:2000]
     start = 0
     for figure in read_figures(line):
@@ -235,7 +239,8 @@ def _line_values(line: str, place: Place) -> Iterator[Value]:
             start = figure.end
 
 
-def _plain_table(lines: Sequence[str]) -> list[list[str]] | None:
+def plain_table(lines: Sequence[str]) -> list[list[str]] | None:
+    """Return the rows of a printed table, the head first; None for other texts."""
     lines = [line.rstrip("\\ \t") for line in lines if line.strip() and not re.fullmatch(r"[\s|+:=-]+", line)]
     if lines and re.match(r"^\[\d+ rows x \d+ columns\]$", lines[-1]):
         lines = lines[:-1]
@@ -288,7 +293,8 @@ class _TableParser(HTMLParser):
             self._cell[-1] += data
 
 
-def _html_tables(html: str) -> list[list[list[str]]]:
+def html_tables(html: str) -> list[list[list[str]]]:
+    """Return the tables of an HTML text; the row that pandas makes for the name of an index is left out."""
     if "<table" not in html:
         return []
     parser = _TableParser()

@@ -68,7 +68,7 @@ def _source(text: str, address: str) -> Source:
     return Source(text, address)
 
 
-def _verdict_of(claim: Claim, addresses: Sequence[str], evidence: Evidence) -> Verdict:
+def verdict_of(claim: Claim, addresses: Sequence[str], evidence: Evidence) -> Verdict:
     """Compare a claim with what the run has read of its sources; unchecked if a source that was not read could decide.
 
     A search result is a part of its source only, so that it can support a claim and do no more.
@@ -96,7 +96,7 @@ def check_rows(markdown: str, evidence: Evidence) -> Iterator[dict[str, Any]]:
     titles = {source.address: source.title for source in listed_sources(markdown).values()}
     for n, (claim, addresses) in enumerate(_cited_claims(markdown)):
         too_many = Verdict("unchecked", reason=f"Only the first {_MOST_CLAIMS} claims of a text are checked.")
-        verdict = _verdict_of(claim, addresses, evidence) if n < _MOST_CLAIMS else too_many
+        verdict = verdict_of(claim, addresses, evidence) if n < _MOST_CLAIMS else too_many
         address = verdict.address or next(iter(addresses), "")
         text = evidence.text(address) or evidence.snippet(address)
         page = _PAGE.search(address)
