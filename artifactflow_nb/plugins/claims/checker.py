@@ -155,9 +155,9 @@ class _Comparison:
         if is_changed:
             return self._at("uncheckable", "quotes", "The quote leaves out or adds words.", sentence)
         number = sentence.paragraph if sentence else 0
-        near = [each.text for n in (-1, 0, 1) for each in self.source.paragraphs.get(number + n, ())]
+        around = [each.text for n in (-1, 0, 1) for each in self.source.paragraphs.get(number + n, ())]
         names = re.findall(r"(?<!^)\b[A-Z]\w+", rest.strip())
-        is_named = all(normalized(name) in normalized(" ".join(near)) for name in names)
+        is_named = all(normalized(name) in normalized(" ".join(around)) for name in names)
         if not is_block and (_is_doubtful(rest) or not is_named):
             return self._at("uncheckable", "quotes", "The quote is verbatim, the words around it are not.", sentence)
         return self._at("supported", "quotes", "The quote is verbatim.", sentence)

@@ -147,7 +147,17 @@ def test_sentence_shares_the_citation_at_the_end_of_its_paragraph_and_a_cell_tha
     ]
 
 
-@pytest.mark.parametrize("source", ["9" * 100_000, "a," * 50_000, "\x00\x1b[31m<script>" * 5_000, "1 000 " * 20_000])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "9" * 100_000,
+        "a," * 50_000,
+        "\x00\x1b[31m<script>" * 5_000,
+        "1 000 " * 20_000,
+        "[a](" * 50_000,
+        "`a``b" * 20_000,
+    ],
+)
 def test_hostile_sources_are_harmless(source: str) -> None:
     """A check ends with a verdict that is not a contradiction."""
     found = list(
@@ -155,4 +165,13 @@ def test_hostile_sources_are_harmless(source: str) -> None:
             "It has 9 rooms [1].\n\n## Sources\n\n1. A: https://a.example/\n", Evidence({"https://a.example/": source})
         )
     )
-    assert [row["status"] for row in found] != ["contradicted"]
+    assert [row["status"] for row in found] == ["unsupported"]
+
+
+def test_source_that_changed_is_read_anew() -> None:
+    """The same address with another text gives another verdict and another hash."""
+    text = "The house has 9 rooms [1].\n\n## Sources\n\n1. A: https://a.example/\n"
+    sources = ("The house has 9 rooms.", "The house has 8 rooms.")
+    old, new = (next(check_rows(text, Evidence({"https://a.example/": source}))) for source in sources)
+    assert (old["status"], new["status"]) == ("supported", "contradicted")
+    assert old["source_sha256"] != new["source_sha256"]
