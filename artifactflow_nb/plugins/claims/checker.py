@@ -351,10 +351,10 @@ class _Comparison:
         """Return a sentence with a mark for each figure of the claim, and a cut for another figure of a measure."""
         text = sentence.text
         for other in reversed(sentence.figures):
-            same = [i for i, figure in enumerate(self.figures) if agrees(figure, other)]
+            role = _role(sentence.text, other)
+            same = [i for i, each in enumerate(self.figures) if agrees(each, other) and _role(self.text, each) == role]
             if same or any(figure.measure == other.measure for figure in self.figures):
-                mark = chr(_FIRST_MARK + same[0]) if same else _CUT
-                text = f"{text[: other.start]} {mark} {text[other.end :]}"
+                text = f"{text[: other.start]} {chr(_FIRST_MARK + same[0]) if same else _CUT} {text[other.end :]}"
         return _NEW_SUBJECT.sub(lambda match: f" {_CUT if match[0].isascii() else _CLAUSE} {match[0]}", text)
 
 

@@ -108,6 +108,7 @@ def test_true_claim_in_other_words_is_not_contradicted(claim: str, source: str) 
         ("Sweden rejected the amendment.", "Sweden signed the treaty, while Norway rejected the amendment."),
         ("瑞典拒绝了修正案。", "瑞典签署了条约，挪威拒绝了修正案。"),
         ("The firm had 40 employees in 1999.", "The firm was founded in 1999 and had 40 employees in 2005."),
+        ("Exports fell by 40 tonnes.", "Exports fell by a third to 40 tonnes."),
         ("Marta Berg said “we will not close the mine”.", "“We will not close the mine,” said Jens Holm."),
         ("It found that “the design was … suitable for use”.", "The design was, they found, not suitable for use."),
         ("It said “the reactor was [not] adequate for all loads”.", "The reactor was adequate for all loads."),
