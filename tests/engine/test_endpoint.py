@@ -159,7 +159,7 @@ def test_refused_connection_is_retried_only_after_a_success(workbench: Any) -> N
 
 def test_endpoint_without_a_model_name_is_an_error(tmp_path: Path) -> None:
     """The error names the variable to set; no store is created."""
-    with pytest.raises(UsageError, match="set AF_MODEL or pass model="):
+    with pytest.raises(UsageError, match="Set AF_MODEL to the name of a model at the endpoint, or pass model="):
         Workbench(base_url="http://127.0.0.1:1/v1", data_dir=tmp_path / "data")
     assert not (tmp_path / "data").exists()
 

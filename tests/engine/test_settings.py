@@ -70,7 +70,7 @@ def test_an_address_or_a_key_configures_an_endpoint(values):
 
 def test_error_for_an_endpoint_without_a_model_has_advice(workbench):
     """The error says where to set the model's name; a key for other programs does not concern a model object."""
-    with pytest.raises(UsageError, match="set AF_MODEL or pass model="):
+    with pytest.raises(UsageError, match="Set AF_MODEL to the name of a model at the endpoint, or pass model="):
         make_model(Settings.load(api_key=KEY))
     wb = workbench(model=ScriptedModel(["Fine."]), api_key=KEY)
     assert wb.ask("Well?").wait().response == "Fine."

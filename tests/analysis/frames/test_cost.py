@@ -69,6 +69,9 @@ def add_run(db: Any, number: int) -> None:
     check = {**dict.fromkeys(("text", "kind", "status", "checker"), "x"), "n": 0, "n_figures": 0, "claim_id": key}
     of_call = {"check_id": f"{key}/0", "tool_call_id": key, "run_id": key, "conversation_id": key, "artifact_id": "g"}
     insert(db, "claims", {**check, **of_call})
+    result = {**dict.fromkeys(("evidence_id", "title", "sql", "tables", "result_json"), "x"), "n_rows": 1}
+    figures = {"duration_ms": 1.0, "created_at": number}
+    insert(db, "data_results", {**result, **figures, "tool_call_id": key, "run_id": key})
     job = {**dict.fromkeys(("agent_name", "instruction"), "x"), "kind": "execute", "step_id": "1", "attempt": 1, "n": 1}
     insert(db, "plan_jobs", {**job, "job_id": key, "plan_id": key, "run_id": key, "tool_call_id": key, "started_at": 1})
 

@@ -75,8 +75,7 @@ def test_cell_computes_the_evidence_from_variables(workbench: OpenWorkbench) -> 
     wb = workbench([query(SQL, "Mean\nby site"), "Done."])
     wb.data.share(casts=CASTS)
     evidence = wb.data.evidence(wb.ask("Which site is warmer?").wait())[0]
-    source = evidence.to_cell()
-    assert source is not None
+    source = evidence.cell
     *setup, expression = source.rstrip().rpartition("\n\n")[::2]
     names = {"casts": CASTS}
     exec("\n".join(setup), names)  # noqa: S102 - the cell of the test
