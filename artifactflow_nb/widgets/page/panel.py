@@ -142,8 +142,9 @@ class Panel(PageWidget):
             self._cell_loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
             self._cell_loop = None
-        layout = {"layout": _cell_layout()} if self._in_cell else {}
-        super().__init__(thread, key=RandomIds().new("view"), notify=notify, **layout)
+        # Views in an HBox share the width of the box: the content of a view has no width of its own.
+        layout = _cell_layout() if self._in_cell else Layout(flex="1 1 0%", min_width="0")
+        super().__init__(thread, key=RandomIds().new("view"), notify=notify, layout=layout)
 
     @property
     def is_live(self) -> bool:

@@ -7,14 +7,8 @@ function initialize({ model }) {
   return () => shown.close();
 }
 
-/**
- * Called for each view of the widget. Views side by side in an HBox share the width: the content of a view has no width of
- * its own, since its layout depends on the width of the view.
- * @param {{model: any, el: HTMLElement}} context
- */
+/** Called for each view of the widget. @param {{model: any, el: HTMLElement}} context */
 function render({ model, el }) {
-  el.style.flex ||= "1 1 0%";
-  el.style.minWidth ||= "0";
   return panels.get(model.get("key"))?.render(el) ?? (() => {});
 }
 
