@@ -208,6 +208,7 @@ def walks(calls: Calls) -> Iterator[Figure]:
         model = af.ScriptedModel(reply)
         with af.Workbench(model=model, data_dir=folder, approvals={"create_artifact": "ask"}) as wb:
             for is_measured in (False, True):  # the first run loads what the second does not load again
+                time.sleep(0.5)  # what the run before has left behind is over
                 calls.walked.clear()
                 calls.is_on = is_measured
                 run = wb.ask(QUESTION)
@@ -220,7 +221,7 @@ def walks(calls: Calls) -> Iterator[Figure]:
                 run.wait()
     decision = question[3]
     row = next(i for i, (_, name) in enumerate(decision) if name == "ApprovalStore.decide.<locals>.work")
-    yield from distinct(question[2], "from a question to the model request", 61, 220)
+    yield from distinct(question[2], "from a question to the model request", 64, 225)
     yield from distinct(decision[: row + 1], "from run.approve() to the row", 21, 62)
 
 
