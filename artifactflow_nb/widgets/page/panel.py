@@ -14,7 +14,8 @@ from typing import Any
 import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
-from ipywidgets import Layout
+from ipywidgets import Layout, widget_serialization
+from ipywidgets.widgets.trait_types import InstanceDict
 
 from artifactflow_nb.core.clock_ids import RandomIds
 from artifactflow_nb.engine.thread import EngineThread
@@ -113,6 +114,8 @@ class Panel(PageWidget):
 
     key = traitlets.Unicode().tag(sync=True)
     notify = traitlets.Bool().tag(sync=True)
+    # Views in an HBox share the width of the box: the content of a view has no width of its own.
+    layout = InstanceDict(Layout, kw={"flex": "1 1 0%", "min_width": "0"}).tag(sync=True, **widget_serialization)
     run_id = _Observed("")
     status = _Observed("")
     pending = _Observed(0)
@@ -142,9 +145,8 @@ class Panel(PageWidget):
             self._cell_loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
             self._cell_loop = None
-        # Views in an HBox share the width of the box: the content of a view has no width of its own.
-        layout = _cell_layout() if self._in_cell else Layout(flex="1 1 0%", min_width="0")
-        super().__init__(thread, key=RandomIds().new("view"), notify=notify, layout=layout)
+        layout = {"layout": _cell_layout()} if self._in_cell else {}
+        super().__init__(thread, key=RandomIds().new("view"), notify=notify, **layout)
 
     @property
     def is_live(self) -> bool:
