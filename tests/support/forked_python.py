@@ -105,8 +105,12 @@ def _fork_for_each(listener: socket.socket, selector: selectors.BaseSelector) ->
                 _report_ended(running, selector)
             elif key.fileobj is listener:
                 connection, _ = listener.accept()
-                _, streams, *_ = socket.recv_fds(connection, 1, 3)
-                request = json.loads(connection.makefile().readline())
+                try:
+                    _, streams, *_ = socket.recv_fds(connection, 1, 3)
+                    request = json.loads(connection.makefile().readline())
+                except (OSError, ValueError):  # the command was killed before it had sent its request
+                    connection.close()
+                    continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # Python 3.12 warns because NumPy has threads
                     process = os.fork()
@@ -120,7 +124,8 @@ def _fork_for_each(listener: socket.socket, selector: selectors.BaseSelector) ->
                     os.close(stream)
                 running[process] = connection
                 selector.register(connection, selectors.EVENT_READ, process)
-                connection.sendall(b"%d\n" % process)
+                with suppress(OSError):  # the command was killed; the next round ends the process
+                    connection.sendall(b"%d\n" % process)
             elif key.data in running:  # the command was killed
                 os.kill(key.data, signal.SIGKILL)
                 selector.unregister(key.fileobj)
@@ -132,7 +137,7 @@ def _report_ended(running: dict[int, socket.socket], selector: selectors.BaseSel
         process, status = os.waitpid(-1, os.WNOHANG)
         if not process:
             return
-        with running.pop(process) as connection, suppress(KeyError):  # without its command
+        with running.pop(process) as connection, suppress(KeyError, OSError):  # without its command
             selector.unregister(connection)
             connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 

@@ -92,8 +92,8 @@ class QueryServer:
                 raise Refused(_HIDDEN_ERROR.format(guarded[0], type(error.__cause__ or error).__name__)) from None
             raise
         sizes = accumulate(sum(len(str(value)) for value in row) for row in rows[:max_rows])
-        kept = rows[: sum(size <= MAX_RESULT_CHARS for size in sizes)]
-        return {"columns": columns, "rows": kept, "is_cut": len(kept) < len(rows), "sql": sql, "tables": sorted(used)}
+        first = rows[: sum(size <= MAX_RESULT_CHARS for size in sizes)]
+        return {"columns": columns, "rows": first, "is_cut": len(first) < len(rows), "sql": sql, "tables": sorted(used)}
 
     def _run(self, sql: str, frames: Mapping[str, Any], n_rows: int) -> tuple[list[tuple[str, str]], list[list[Any]]]:
         """Run SQL in a connection that has these tables only, and fetch `n_rows`; the tables are empty for 0 rows."""

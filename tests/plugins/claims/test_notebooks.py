@@ -10,6 +10,8 @@ from typing import Any
 import nbformat
 import pytest
 from IPython.core.error import UsageError as MagicError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.testing.globalipapp import start_ipython
 from nbformat import v4
 
 import artifactflow_nb as af
@@ -161,9 +163,8 @@ def test_command_starts_no_engine() -> None:
 
 
 def test_magic_checks_a_named_notebook_or_that_of_the_session(paper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from IPython.testing.globalipapp import start_ipython
-
-    shell = start_ipython()
+    InteractiveShell.clear_instance()  # another test may have left a shell
+    shell = start_ipython() or InteractiveShell.instance()
     shell.run_line_magic("load_ext", "artifactflow_nb")
     assert repr(shell.run_line_magic("af", f"check {paper}")) == repr(af.check_notebook(paper))
     monkeypatch.setenv("JPY_SESSION_NAME", str(paper))
