@@ -102,6 +102,7 @@ def test_blocks_are_added_changed_and_deleted_with_the_keyboard(page: LabPage) -
     dependencies.get_by_label("Satellites").check()
     save_pictures(page, live(page), "project-board-add")
     assert axe_in_both_themes(page, ".af-run.af-live") == []
+    expect(dependencies.get_by_label("Satellites")).to_be_focused()  # again, after the change of the theme
     keys.press("Control+Enter")
     expect(live(page).locator(".af-announcer")).to_have_text("Corrections is 1 of 1 in Method.")
     expect(card(page, "Corrections")).to_be_focused()
