@@ -136,7 +136,7 @@ class RunConfigBuilder:
     async def check_resume(self, run: StoredRun, *, keeps_models: bool = True) -> None:
         """Raise `UsageError` for a run whose flow, model, tools or prices are not available in this engine.
 
-        A run that this engine has checked already is not checked again: what a run needs is never taken away.
+        A run that this engine has checked already is not checked again: an engine keeps flows, tools and models.
         """
         if self._engine.flows.is_pinned(run.run_id):
             return

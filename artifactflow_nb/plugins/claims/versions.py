@@ -3,7 +3,7 @@
 import hashlib
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -91,10 +91,12 @@ def verdict_of(claim: Claim, addresses: Sequence[str], evidence: Evidence) -> Ve
     return verdict
 
 
-def check_rows(markdown: str, evidence: Evidence) -> Iterator[dict[str, Any]]:
-    """Yield the columns of a check for each claim of a text, without its ids."""
+def claim_rows(markdown: str, load: Callable[[list[str]], Evidence]) -> Iterator[dict[str, Any]]:
+    """Yield the columns of a check for each claim of a text, without the ids; `load` gets the cited addresses."""
+    claims = _cited_claims(markdown)
+    evidence = load(list(dict.fromkeys(address for _, addresses in claims for address in addresses)))
     titles = {source.address: source.title for source in listed_sources(markdown).values()}
-    for n, (claim, addresses) in enumerate(_cited_claims(markdown)):
+    for n, (claim, addresses) in enumerate(claims):
         too_many = Verdict("unchecked", reason=f"Only the first {_MOST_CLAIMS} claims of a text are checked.")
         verdict = verdict_of(claim, addresses, evidence) if n < _MOST_CLAIMS else too_many
         address = verdict.address or next(iter(addresses), "")
@@ -148,14 +150,12 @@ def add_checks(
     db: sqlite3.Connection, markdown: str, owner: Mapping[str, Any], place: str, at: int | None = None
 ) -> None:
     """Write a check of each claim of a text; `owner` are the columns of the version, `place` begins the ids."""
-    cited = list(dict.fromkeys(address for _, addresses in _cited_claims(markdown) for address in addresses))
-    evidence = load_evidence(db, owner["run_id"], cited)
-    for row in check_rows(markdown, evidence) if cited else ():
+    for row in claim_rows(markdown, lambda cited: load_evidence(db, owner["run_id"], cited) if cited else Evidence()):
         write_check(db, {**owner, **row, "claim_id": f"{place}/{row['n']}", "checked_at": at})
 
 
 def write_check(db: sqlite3.Connection, row: Mapping[str, Any]) -> None:
-    """Write a check after the earlier ones of its claim."""
+    """Write a check after the earlier checks of the claim."""
     sql = "SELECT count(*) FROM claims WHERE check_id BETWEEN ? || '/' AND ? || '0'"
     number = db.execute(sql, (row["claim_id"], row["claim_id"])).fetchone()[0]
     insert(db, CHECKS.name, {**row, "check_id": f"{row['claim_id']}/{number}"})

@@ -30,7 +30,7 @@ class Recomputed:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Evidence(CardMixin):
+class ComputedEvidence(CardMixin):
     """A result of a query, whose figures an answer cites as `[data:c-…]`; `result` is its stored form."""
 
     result: QueryResult
@@ -87,7 +87,7 @@ class Evidence(CardMixin):
         return Card("Evidence", result.evidence_id, rows, folds)
 
 
-class EvidenceList(DisplayList[Evidence]):
+class EvidenceList(DisplayList[ComputedEvidence]):
     """Results in the order of their queries; `evidence["data:c-1a2b3c"]` is the newest with this id."""
 
     def __getitem__(self, key: Any) -> Any:
@@ -105,7 +105,7 @@ class EvidenceList(DisplayList[Evidence]):
     def _columns(self) -> list[str]:
         return ["evidence", "title", "tables", "rows"]
 
-    def _cells(self, value: Evidence, /) -> list[Any]:
+    def _cells(self, value: ComputedEvidence, /) -> list[Any]:
         result = value.result
         return [Code(result.evidence_id), result.title, ", ".join(result.tables), len(result.rows)]
 

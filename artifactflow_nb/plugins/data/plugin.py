@@ -9,7 +9,7 @@ from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardTable, Code, Details
 from artifactflow_nb.engine.plugin import Plugin
 from artifactflow_nb.errors import ToolError, UsageError, brief
-from artifactflow_nb.plugins.data.evidence import Evidence, EvidenceList
+from artifactflow_nb.plugins.data.evidence import ComputedEvidence, EvidenceList
 from artifactflow_nb.plugins.data.shared import DATA_RESULTS, QueryResult, SharedData, load_results
 from artifactflow_nb.plugins.data.snapshot import See, SharedFrame
 from artifactflow_nb.plugins.data.tools import tools_for
@@ -59,7 +59,7 @@ class DataResults:
         run_id = run if isinstance(run, str) or run is None else run.run_id
         store = self._frames._store  # noqa: SLF001 - an accessor is a part of its workbench
         results = read_store(store, lambda db: load_results(db, run_id and load_full_id(db, run_id)))
-        return EvidenceList(Evidence(result, self._compute) for result in results)
+        return EvidenceList(ComputedEvidence(result, self._compute) for result in results)
 
     def _compute(self, _result: QueryResult) -> QueryResult | None:
         return None  # a sealed run has no tables

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import artifactflow_nb as af
-from artifactflow_nb.plugins.claims.versions import check_rows
+from artifactflow_nb.plugins.claims.versions import claim_rows
 from artifactflow_nb.sources.values import Evidence
 
 NOTES = """# Survey
@@ -137,7 +137,7 @@ def test_sentence_shares_the_citation_at_the_end_of_its_paragraph_and_a_cell_tha
         "One. The lake is deep. It is cold [1].\n\n| lake | depth | source |\n|---|---|---|\n| A | 9 m | [1] |\n"
         "| B | 8 m | |\n\n> It is cold.\n\n## Sources\n\n1. Lake: https://a.example/\n"
     )
-    found = list(check_rows(text, Evidence({"https://a.example/": "The lake A has 9 m. It is cold."})))
+    found = list(claim_rows(text, lambda _cited: Evidence({"https://a.example/": "The lake A has 9 m. It is cold."})))
     assert [(row["text"], row["address"] is not None) for row in found] == [
         ("The lake is deep.", True),
         ("It is cold.", True),
@@ -160,18 +160,15 @@ def test_sentence_shares_the_citation_at_the_end_of_its_paragraph_and_a_cell_tha
 )
 def test_hostile_sources_are_harmless(source: str) -> None:
     """A check ends with a verdict that is not a contradiction."""
-    found = list(
-        check_rows(
-            "It has 9 rooms [1].\n\n## Sources\n\n1. A: https://a.example/\n", Evidence({"https://a.example/": source})
-        )
-    )
+    text = "It has 9 rooms [1].\n\n## Sources\n\n1. A: https://a.example/\n"
+    found = list(claim_rows(text, lambda _cited: Evidence({"https://a.example/": source})))
     assert [row["status"] for row in found] == ["unsupported"]
 
 
 def test_source_that_changed_is_read_anew() -> None:
     """The same address with another text gives another verdict and another hash."""
     text = "The house has 9 rooms [1].\n\n## Sources\n\n1. A: https://a.example/\n"
-    sources = ("The house has 9 rooms.", "The house has 8 rooms.")
-    old, new = (next(check_rows(text, Evidence({"https://a.example/": source}))) for source in sources)
+    read = [Evidence({"https://a.example/": f"The house has {n} rooms."}) for n in (9, 8)]
+    old, new = (next(claim_rows(text, lambda _cited: evidence)) for evidence in read)  # noqa: B023 - called at once
     assert (old["status"], new["status"]) == ("supported", "contradicted")
     assert old["source_sha256"] != new["source_sha256"]
