@@ -28,10 +28,6 @@ COMMANDS = {
 """Commands of `python -m artifactflow_nb`, each with the function that adds its parser."""
 
 MAGICS = {
-    "check": (
-        "artifactflow_nb.plugins.claims.command:check_this",
-        "check a notebook (claims)",
-        "[FILE]",
-    ),
+    "check": ("artifactflow_nb.plugins.claims.command:check_this", "check a notebook (claims)", "[FILE]"),
 }
 """Commands of `%af` that need no workbench: the function, which gets the arguments and the variables; the help."""

@@ -28,8 +28,11 @@ CORE_LINES = 63_735
 
 PLUGIN_LINES = {"plugins": 165, "graphs": 2_450, "literature": 1_394, "projects": 7_380}
 
-LATER_PLUGINS = {"claims": 2_850, "data": 1_150}
-"""Plugins that came after the goal for the whole package; for evidence (claims and data) 4,000 lines together."""
+LATER_PLUGINS = {"claims": 2_850, "data": 1_150, "studies": 2_500, "mcp_server": 550, "crate": 700, "otel": 350}
+"""Lines of the plugins that came after the goal for the whole package; claims and data have 4,000 together."""
+
+LATER_FILES = {("claims", "data"): 28, ("studies",): 12, ("mcp_server",): 4, ("crate",): 5, ("otel",): 3}
+"""Files of these plugins, some together."""
 
 Figure = tuple[str, float, float]
 """Name, value and limit of a measurement."""
@@ -55,9 +58,10 @@ def sizes(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
     lengths = [path.read_text(encoding="utf-8").count("\n") for path in trees]
     by_room = room_lines(trees)
     later = {f"plugins/{name}" for name in LATER_PLUGINS}
-    n_later = sum(room_of(path) in later for path in trees)
-    yield "files", len(trees) - n_later, 380
-    yield "files of later plugins", n_later, 28
+    n_files = Counter(map(room_of, trees))
+    yield "files", sum(n for room, n in n_files.items() if room not in later), 380
+    for group, limit in LATER_FILES.items():
+        yield f"files of {' and '.join(group)}", sum(n_files[f"plugins/{name}"] for name in group), limit
     yield "lines", sum(n for room, n in by_room.items() if room not in later), 75_200
     yield "lines of the core", sum(n for room, n in by_room.items() if room.partition("/")[0] != "plugins"), CORE_LINES
     for room, n in by_room.items():
