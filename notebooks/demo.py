@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from execution import execute
+
 import artifactflow_nb as af
-from artifactflow_nb.export.notebook import execute
 
 HERE = Path(__file__).parent
 

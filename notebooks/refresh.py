@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-
-from artifactflow_nb.export.notebook import execute
+from execution import execute
 
 HERE = Path(__file__).parent
 NOT_COMPARED = "nbval-ignore-output"

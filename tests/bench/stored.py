@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, cpu_seconds
+from support import frames
 
-from artifactflow_nb.analysis import frames
 from artifactflow_nb.core.clock_ids import RandomIds, SystemClock
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database, connect

@@ -12,11 +12,11 @@ from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, new_notebook, write_notebook
 from browser.pictures import save_pictures
 from browser.windows import VIEWPORT
+from execution import export_html
 from playwright.sync_api import Browser, Locator, expect
 
 from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
-from artifactflow_nb.export.notebook import export_html
 
 pytestmark = pytest.mark.browser
 

@@ -14,10 +14,10 @@ from browser.cells import WIDGET_ERRORS
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, new_notebook
 from browser.windows import Windows
+from execution import export_html
 from markdown_it import MarkdownIt
 from playwright.sync_api import BrowserContext, Page, expect
 
-from artifactflow_nb.export.notebook import export_html
 from artifactflow_nb.widgets.page.saved import copy_script
 
 pytestmark = pytest.mark.browser

@@ -53,7 +53,7 @@ async def test_first_five_minutes(endpoint: DialectServer, monkeypatch: pytest.M
 @pytest.mark.usefixtures("fast_kernels")
 def test_demo(endpoint: DialectServer, tmp_path: Path) -> None:
     """The quickstart is executed unattended, and its report is printed."""
-    for name in ("notebooks/demo.py", "notebooks/01_quickstart.ipynb"):
+    for name in ("notebooks/demo.py", "notebooks/execution.py", "notebooks/01_quickstart.ipynb"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     shutil.copytree(ROOT / "data" / "handbook", tmp_path / "data" / "handbook")

@@ -13,11 +13,11 @@ from uuid import uuid4
 
 import pytest
 from conftest import OpenEngine
+from support import frames
 from support.forked_python import fast_python
 from support.replies import call, report
 
 import artifactflow_nb as af
-from artifactflow_nb.analysis import frames
 from artifactflow_nb.core.clock_ids import RunClock, SystemClock
 from artifactflow_nb.engine.engine import CHECKPOINT_FILE, Engine
 from artifactflow_nb.engine.folder_file import STORE_FILE

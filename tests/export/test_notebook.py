@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from execution import ExportedNotebook, execute
 from nbconvert import MarkdownExporter
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export.notebook import ExportedNotebook, execute
 
 ROOT = Path(__file__).parents[2]
 SHOWN = {

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from execution import export_html
 from nbconvert.exporters.html import HTMLExporter
-
-from artifactflow_nb.export.notebook import export_html
 
 ENOUGH = 4.5
 """The contrast that WCAG 2 asks of text."""

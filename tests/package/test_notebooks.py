@@ -87,6 +87,12 @@ def test_cassette_belongs_to_its_notebook(page: Path) -> None:
         assert cassette.stat().st_size <= LARGEST_BYTES
 
 
+def copy_scripts(folder: Path) -> Path:
+    """Copy `refresh.py` and the module that it imports; return the path of `refresh.py`."""
+    shutil.copy(ROOT / "notebooks" / "execution.py", folder)
+    return shutil.copy(ROOT / "notebooks" / "refresh.py", folder)
+
+
 def test_refresh_updates_the_outputs_of_a_notebook(tmp_path: Path) -> None:
     """`refresh.py` stores the new outputs of a notebook, except for outputs that are not compared."""
     cells = [nbformat.v4.new_code_cell(source) for source in ("1 + 1", "id(object())", "'new'")]
@@ -95,7 +101,7 @@ def test_refresh_updates_the_outputs_of_a_notebook(tmp_path: Path) -> None:
     cells[1].outputs = [nbformat.v4.new_output("execute_result", {"text/plain": "as it was"}, execution_count=9)]
     page = tmp_path / "page.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), page)
-    refresh = shutil.copy(ROOT / "notebooks" / "refresh.py", tmp_path)
+    refresh = copy_scripts(tmp_path)
     subprocess.run([sys.executable, refresh, page], check=True, cwd=tmp_path)
     results = [(output.data["text/plain"], output.execution_count) for output in outputs(page)]
     assert results == [("2", 1), ("as it was", 2), ("'new'", 3)]
@@ -112,7 +118,7 @@ def test_refresh_records_a_cassette_again(tmp_path: Path) -> None:
     folder.mkdir()
     cassette.parent.mkdir(parents=True)
     cassette.touch()
-    refresh = shutil.copy(ROOT / "notebooks" / "refresh.py", folder)
+    refresh = copy_scripts(folder)
 
     def recorded(answer: str) -> int:
         for name, source in (("1_small", RECORDING.format(answer=answer)), ("2_plain", "1 + 1")):

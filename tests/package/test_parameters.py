@@ -6,8 +6,7 @@ from typing import Any
 
 import nbformat
 import pytest
-
-from artifactflow_nb.export.notebook import execute
+from execution import execute
 
 pytestmark = pytest.mark.usefixtures("fast_kernels")
 

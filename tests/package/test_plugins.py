@@ -26,7 +26,8 @@ for module in pkgutil.walk_packages(af.__path__, "artifactflow_nb."):
     if module.name != "artifactflow_nb.__main__":
         importlib.import_module(module.name)
 
-from artifactflow_nb.analysis.frames import all_frames, load_frame
+from artifactflow_nb.analysis.frames.catalog import all_frames
+from artifactflow_nb.analysis.frames.reading import load_frame
 
 papers = folder / "papers"
 papers.mkdir()

@@ -13,11 +13,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from recording.conftest import SampleStore
+from support import frames
 from support.replies import by_agent, plan
 from support.sealed_store import CITED, open_workbench, sealed_parts
 
 import artifactflow_nb as af
-from artifactflow_nb.analysis import frames
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.errors import CassetteError, RunFailed, UsageError
 from artifactflow_nb.models.scripted import ScriptedModel

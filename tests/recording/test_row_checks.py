@@ -13,12 +13,12 @@ import orjson
 import pytest
 from recording.conftest import SampleStore
 from recording.test_rows import contents, rows_of
+from support import frames
 from support.sample_recordings import head_of, recording, with_row
 from support.sealed_files import cassette_with_new_hash, members_of, with_new_hashes
 from support.sealed_store import sealed_parts
 
 import artifactflow_nb as af
-from artifactflow_nb.analysis import frames
 from artifactflow_nb.errors import CassetteError, StoreError
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.recording.cassette import Cassette, one_recording

@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 import pytest
 from server.conftest import Serve
+from support.frames import all_frames
 from support.gated_model import GatedModel
 from support.http_server import Client
 from support.replies import call, report
 
-from artifactflow_nb.analysis.frames import all_frames
 from artifactflow_nb.notebook.workbench import Workbench
 from artifactflow_nb.server.access import Access
 from artifactflow_nb.server.app import API_PREFIX

@@ -14,9 +14,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from support import frames
 from support.forked_python import fast_python
 
-from artifactflow_nb.analysis import frames
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store.database import Database, connect
 from artifactflow_nb.store.ownership import RunLocks, is_owner_gone

@@ -21,11 +21,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
 import pandas as pd  # noqa: F401 - frames load it when one is made; by then its files may be closed to this user
+from support import frames
 from support.killed_engine import engine, finish, forked, problems
 from support.replies import report
 
 import artifactflow_nb as af
-from artifactflow_nb.analysis import frames
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.engine.settings import Settings

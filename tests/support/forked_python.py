@@ -29,7 +29,7 @@ from typing import Any
 
 LIBRARIES = (
     "artifactflow_nb.engine.engine",
-    "artifactflow_nb.analysis.frames",
+    "artifactflow_nb.analysis.frames.api",
     "artifactflow_nb.notebook.workbench",
     "artifactflow_nb.plugins.projects.spec",
 )

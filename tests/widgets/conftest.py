@@ -4,7 +4,7 @@ import pytest
 from support.played_runs import REPORT, PlayedRun, Script, research
 
 from artifactflow_nb.engine import feeds
-from artifactflow_nb.widgets.page import poll
+from artifactflow_nb.widgets.run import polled_view
 
 
 @pytest.fixture
@@ -28,5 +28,5 @@ def waiting(script: Script) -> PlayedRun:
 @pytest.fixture(autouse=True)
 def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll every 20 ms instead of once or twice a second, so that the tests are fast."""
-    monkeypatch.setattr(poll, "POLL_INTERVAL_S", 0.02)
+    monkeypatch.setattr(polled_view, "POLL_INTERVAL_S", 0.02)
     monkeypatch.setattr(feeds, "FOLLOW_INTERVAL_S", 0.02)

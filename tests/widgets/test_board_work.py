@@ -18,7 +18,7 @@ import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.plugins.projects.handle import Project
 from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
-from artifactflow_nb.widgets.page import poll as watch
+from artifactflow_nb.widgets.run import polled_view
 
 __all__ = ["board"]
 
@@ -27,7 +27,7 @@ __all__ = ["board"]
 def no_polling(short_intervals: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Views do not poll the store: changes reach them only through the run."""
     del short_intervals
-    monkeypatch.setattr(watch, "POLL_INTERVAL_S", 3600.0)
+    monkeypatch.setattr(polled_view, "POLL_INTERVAL_S", 3600.0)
     return
 
 

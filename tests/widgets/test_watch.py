@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.widgets.page.poll import StorePoller
+from artifactflow_nb.widgets.run.polled_view import StorePoller
 
 
 async def test_poller_stopped_during_start_does_not_poll() -> None:

@@ -14,8 +14,8 @@ from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.flows.cancellation import start_task
 from artifactflow_nb.store.runs import ABANDONED, DELETED
-from artifactflow_nb.widgets.page.poll import StorePoller
 from artifactflow_nb.widgets.run.approval_card import read_decision
+from artifactflow_nb.widgets.run.polled_view import StorePoller
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 SAVE_INTERVAL_S = 10.0

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import frames
 
-from artifactflow_nb.analysis import frames
 from artifactflow_nb.analysis.frames.reading import open_store
 from artifactflow_nb.core.plan import PLAN_MEDIA_TYPE, Plan, PlanStep
 from artifactflow_nb.plugins.projects.grades import Grade

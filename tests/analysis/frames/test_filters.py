@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from support import frames
 
 import artifactflow_nb as af
-from artifactflow_nb.analysis import frames
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.frames import bind_filters
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from support import frames
 from support.replies import by_agent, call, plan
 
 import artifactflow_nb as af
-from artifactflow_nb.analysis import frames
 from artifactflow_nb.analysis.frames.reading import open_store
 from artifactflow_nb.core.plan import Plan, PlanStep
 from artifactflow_nb.engine.engine import Engine
@@ -127,9 +127,10 @@ def test_frames_are_the_same_after_a_restart(sample_store: Path) -> None:
     """Frames come from stored rows, so another process loads the same."""
     code = (
         "import sys, artifactflow_nb.plugins.built_in; from pathlib import Path\n"
-        "from artifactflow_nb.analysis import frames\n"
-        "for frame in frames.all_frames():\n"
-        "    frame_rows = frames.load_frame(Path(sys.argv[1]), frame)\n"
+        "from artifactflow_nb.analysis.frames.catalog import all_frames\n"
+        "from artifactflow_nb.analysis.frames.reading import load_frame\n"
+        "for frame in all_frames():\n"
+        "    frame_rows = load_frame(Path(sys.argv[1]), frame)\n"
         "    print(frame_rows.drop(columns='wait_ms', errors='ignore').to_csv())"
     )
     done = subprocess.run([sys.executable, "-c", code, str(sample_store)], capture_output=True, text=True, check=True)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from support import frames
 
 import artifactflow_nb as af
-from artifactflow_nb.analysis import frames
 
 MOVING = "wait_ms"
 """Grows as long as a run waits."""
