@@ -5,7 +5,7 @@ says "supported". What the rules leave open is "uncheckable".
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
@@ -28,7 +28,6 @@ _OMISSION = re.compile(r"\[[^\]\n]{0,200}\]|…|\.{3,}")
 _NEW_SUBJECT = re.compile(r"[;；，]|(?:,|\b(?:and|while|whereas|but))\s+(?:(?:the|an?|its|their)\b|[A-Z])")
 _CUT, _CLAUSE = chr(0x1401), chr(0x1402)
 _FIRST_MARK = 0x1403  # letters that no text of these languages has stand for figures
-_TOKEN = re.compile(r"\x00\d+|[^\W\d_]+(?:['’-][^\W\d_]+)*|[\u3400-\u9fff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class _Comparison:
         self.claim = claim
         self.text = claim.plain
         self.source = source
-        self.figures = [figure for figure in read_figures(self.text) if figure.kind != "name"]
+        self.figures = _counted(read_figures(self.text))
         self.terms = terms(_without(self.text, self.figures))
         self.candidates = source.candidates(self.terms)
         is_near = bool(self.candidates) and self.candidates[0][0] >= _NEAR
@@ -89,9 +88,7 @@ class _Comparison:
             if found := rule():
                 return found
         if self.best is None:
-            return Verdict(
-                "uncheckable", reason="No sentence of the source is about this.", address=self.source.address
-            )
+            return self._at("uncheckable", "", "No sentence of the source is about this.", None)
         if (sentence := self._extracted()) is not None:
             return self._at("supported", "words", "The source says it in these words, among others.", sentence)
         return self._at("uncheckable", "", "The wording is not the source's.", self.best)
@@ -109,9 +106,7 @@ class _Comparison:
             before = self.source.flat[max(match.start() - 2, 0) : match.start()]
             after = self.source.flat[match.end() : match.end() + 2]
             joins_before = flat[0].isalnum() and flat[0].isascii() and before[-1:].isalnum()
-            joins_after = (
-                flat[-1].isalnum() and flat[-1].isascii() and (after[:1].isalnum() or re.match(r"[.,]\d|%", after))
-            )
+            joins_after = flat[-1].isalnum() and flat[-1].isascii() and re.match(r"[^\W_]|[.,]\d|%", after)
             if not joins_before and not joins_after and not re.search(r"\d[.,]$", before if flat[0].isdigit() else ""):
                 return match.start()
         return None
@@ -138,18 +133,14 @@ class _Comparison:
             near = self._nearest(quote)
             if near is not None:
                 return self._at("contradicted", "quotes", "The source has other words than the quote.", near)
-            return Verdict(
-                "contradicted" if is_block else "unsupported",
-                "quotes",
-                "The quote is nowhere in the source.",
-                address=self.source.address,
-            )
+            status = "contradicted" if is_block else "unsupported"
+            return self._at(status, "quotes", "The quote is nowhere in the source.", None)
         if not long:
             return None
         rest = self.text
         for quote in long:
             rest = rest.replace(quote, " ")
-        if not is_block and any(figure.kind != "name" for figure in read_figures(rest)):
+        if not is_block and _counted(read_figures(rest)):
             return None
         sentence = self._sentence_with(normalized(long[0]))
         if is_changed:
@@ -185,7 +176,7 @@ class _Comparison:
         for score, sentence in self.candidates[:2]:
             if score < _SAME or not self.figures:
                 continue
-            others = [figure for figure in sentence.figures if figure.kind != "name"]
+            others = _counted(sentence.figures)
             mine, theirs = _slotted(self.text, self.figures), _slotted(sentence.text, others)
             places, slots = ([token.rstrip("0123456789") for token in each] for each in (mine, theirs))
             matcher = SequenceMatcher(None, places, slots, autojunk=False)
@@ -295,11 +286,10 @@ class _Comparison:
             if shared < len(mine) * _SAME or _is_negated(self.text) != _is_negated(sentence.text):
                 continue
             for _, *place in changes:
-                pair = _opposite_pair(mine, theirs, place)
-                others = (
-                    {term for term in self.terms if not {term, *term} & {*terms(pair[0]), *pair[0]}} if pair else set()
-                )
-                if pair and others <= set(sentence.terms):
+                if (pair := _opposite_pair(mine, theirs, place)) is None:
+                    continue
+                exchanged = {*terms(pair[0]), *pair[0]}
+                if all({term, *term} & exchanged or term in sentence.terms for term in self.terms):
                     return self._at("contradicted", "order", f"“{pair[1]}” there, not “{pair[0]}”.", sentence)
         return None
 
@@ -358,6 +348,11 @@ class _Comparison:
         return _NEW_SUBJECT.sub(lambda match: f" {_CUT if match[0].isascii() else _CLAUSE} {match[0]}", text)
 
 
+def _counted(figures: Iterable[Figure]) -> list[Figure]:
+    """Return figures without identifiers."""
+    return [figure for figure in figures if figure.kind != "name"]
+
+
 def _doubts(text: str) -> set[str]:
     return {match[0].lower() for match in phrase_pattern("doubts").finditer(text)}
 
@@ -377,10 +372,8 @@ def _role(text: str, figure: Figure) -> str:
     return next((m[0].lower() for m in phrase_pattern("roles").finditer(before[-5:]) if before.endswith(m[0])), "")
 
 
-def _tokens(text: str) -> list[str]:
-    return [
-        match[0].lower() for match in re.finditer(r"\d[\d.,]*|[^\W\d_]+", re.sub(r"([\u3400-\u9fff])", r" \1 ", text))
-    ]
+def _tokens(text: str, pattern: str = r"\d[\d.,]*|[^\W\d_]+") -> list[str]:
+    return [match[0].lower() for match in re.finditer(pattern, re.sub(r"([\u3400-\u9fff])", r" \1 ", text))]
 
 
 def _without(text: str, figures: Sequence[Figure]) -> str:
@@ -392,17 +385,11 @@ def _without(text: str, figures: Sequence[Figure]) -> str:
 def _slotted(text: str, figures: Sequence[Figure]) -> list[str]:
     for number, figure in reversed(list(enumerate(figures))):
         text = f"{text[: figure.start]} \x00{number} {text[figure.end :]}"
-    return [match[0].lower() for match in _TOKEN.finditer(text)]
+    return [match[0].lower() for match in re.finditer(r"\x00\d+|[^\W\d_]+(?:['’-][^\W\d_]+)*", text)]
 
 
 def _words(text: str) -> list[str]:
-    figures = [figure for figure in read_figures(text) if figure.kind != "name"]
-    return [
-        match[0].lower()
-        for match in re.finditer(
-            r"[^\W_]+(?:['’-][^\W_]+)*", re.sub(r"([\u3400-\u9fff])", r" \1 ", _without(text, figures))
-        )
-    ]
+    return _tokens(_without(text, _counted(read_figures(text))), r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
 def _clause_terms(text: str, figure: Figure) -> list[str]:
@@ -434,18 +421,10 @@ def is_turned_round(text: str, other: str) -> bool:
                 continue
             own = left - right, right - left
             others = other_left - other_right, other_right - other_left
-            moved = own[0] & others[1], own[1] & others[0]
-            stayed = own[0] & others[0], own[1] & others[1]
-            if (
-                word == other_word
-                and all(moved)
-                and len(moved[1]) >= len(stayed[1])
-                and not stayed[1]
-                and moved[0] >= own[0] & others[1]
-            ):
-                is_same_verb = bool(stayed[0]) or word != "than"
-                if is_same_verb and _is_negated(text) == _is_negated(other):
-                    return True
+            is_moved = own[0] & others[1] and own[1] & others[0] and not own[1] & others[1]
+            is_same_verb = bool(own[0] & others[0]) or word != "than"
+            if word == other_word and is_moved and is_same_verb and _is_negated(text) == _is_negated(other):
+                return True
     return False
 
 
@@ -465,5 +444,4 @@ def _opposite_pair(mine: list[str], theirs: list[str], place: Sequence[int]) -> 
 
 def _neighbours(text: str, name: str) -> tuple[str, str]:
     before, _, after = text.partition(name)
-    left, right = _words(before), _words(after)
-    return (left[-1] if left else "", right[0] if right else "")
+    return next(iter(_words(before)[::-1]), ""), next(iter(_words(after)), "")

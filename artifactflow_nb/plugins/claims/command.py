@@ -46,10 +46,7 @@ def check_this(arguments: Sequence[str], variables: Mapping[str, Any]) -> "Noteb
     """
     from artifactflow_nb.plugins.claims.report import check_notebook
 
-    names = list(arguments)
-    if not names:
-        session = variables.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", "")
-        if not session.endswith(".ipynb") or not Path(session).is_file():
-            raise UsageError("This front end does not tell which notebook this is. Name it: %af check paper.ipynb")
-        names = [session]
-    return check_notebook(*names)
+    session = variables.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", "")
+    if not arguments and not (session.endswith(".ipynb") and Path(session).is_file()):
+        raise UsageError("This front end does not tell which notebook this is. Name it: %af check paper.ipynb")
+    return check_notebook(*arguments or [session])

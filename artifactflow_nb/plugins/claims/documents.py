@@ -89,25 +89,16 @@ def _text(value: Any) -> str:
 
 def _cells(content: Mapping[str, Any], path: Path) -> Iterator[Cell]:
     cells = content.get("cells")
-    if cells is None and isinstance(content.get("worksheets"), list):  # nbformat 3
-        cells = [
-            cell for sheet in content["worksheets"] if isinstance(sheet, dict) for cell in sheet.get("cells") or []
-        ]
     if not isinstance(cells, list):
-        raise UsageError(f"{path} is not a notebook: it has no list of cells. Save it again in Jupyter.")
+        raise UsageError(f"{path} is no notebook of nbformat 4: it has no list of cells. Save it again in Jupyter.")
     for number, cell in enumerate(cells[:_MOST_CELLS]):
         if not isinstance(cell, dict):
             raise UsageError(f"{path} is not a notebook: cell {number} is {brief(cell)}. Save it again in Jupyter.")
         outputs = cell.get("outputs")
         listed = [each for each in outputs if isinstance(each, dict)] if isinstance(outputs, list) else []
-        count = cell.get("execution_count", cell.get("prompt_number"))
-        yield Cell(
-            number,
-            str(cell.get("cell_type")),
-            _text(cell.get("source", cell.get("input"))),
-            listed,
-            count if isinstance(count, int) else None,
-        )
+        count = cell.get("execution_count")
+        number_of_run = count if isinstance(count, int) else None
+        yield Cell(number, str(cell.get("cell_type")), _text(cell.get("source")), listed, number_of_run)
 
 
 def _percent_cells(text: str) -> Iterator[Cell]:
@@ -120,12 +111,8 @@ def _percent_cells(text: str) -> Iterator[Cell]:
 
 
 def output_forms(output: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the forms of an output by media type; those of a stream and of nbformat 3 as text/plain."""
-    if output.get("output_type") in {"error", "pyerr"}:
-        return {}
+    """Return the forms of an output by media type; the form of a stream is text/plain."""
     data = output.get("data")
     if isinstance(data, dict):
-        return {
-            kind: value if "json" in kind else _text(value) for kind, value in data.items() if isinstance(kind, str)
-        }
-    return {"text/plain": _text(output.get("text")), "text/html": _text(output.get("html"))}
+        return {kind: value if "json" in kind else _text(value) for kind, value in data.items()}
+    return {"text/plain": _text(output.get("text"))}

@@ -128,19 +128,18 @@ def is_rounder(other: Figure, figure: Figure) -> bool:
 
 def _chinese_number(text: str) -> float:
     whole, _, fraction = text.partition("点")
+    value = float("0." + "".join(str(_CJK_DIGITS[c]) for c in fraction) + "0")
     if not set(whole) & {*_CJK_TENS, *_CJK_MYRIADS}:
-        value = float("".join(str(_CJK_DIGITS[c]) for c in whole) or 0)
-    else:
-        total = section = digit = 0
-        for char in whole:
-            if char in _CJK_DIGITS:
-                digit = _CJK_DIGITS[char]
-            elif char in _CJK_TENS:
-                section, digit = section + (digit or 1) * _CJK_TENS[char], 0
-            else:
-                total, section, digit = (total + section + digit or 1) * _CJK_MYRIADS[char], 0, 0
-        value = float(total + section + digit)
-    return value + (float("0." + "".join(str(_CJK_DIGITS[c]) for c in fraction)) if fraction else 0)
+        return value + float("".join(str(_CJK_DIGITS[c]) for c in whole) or 0)
+    total = section = digit = 0
+    for char in whole:
+        if char in _CJK_DIGITS:
+            digit = _CJK_DIGITS[char]
+        elif char in _CJK_TENS:
+            section, digit = section + (digit or 1) * _CJK_TENS[char], 0
+        else:
+            total, section, digit = (total + section + digit or 1) * _CJK_MYRIADS[char], 0, 0
+    return value + total + section + digit
 
 
 def read_figures(text: str) -> tuple[Figure, ...]:
@@ -153,9 +152,13 @@ def read_figures(text: str) -> tuple[Figure, ...]:
     for reader in (_dates, _names, _times, _percentages, _scientific, _numbers, _number_words, _chinese_numbers):
         for figure in reader(rest, text):
             figures.append(figure)
-            rest = rest[: figure.start] + "\x00" * (figure.end - figure.start) + rest[figure.end :]
+            rest = _without(rest, figure)
     figures.sort(key=lambda figure: figure.start)
     return tuple(with_context(figures, text))
+
+
+def _without(text: str, figure: Figure) -> str:
+    return text[: figure.start] + "\x00" * (figure.end - figure.start) + text[figure.end :]
 
 
 @cache
@@ -181,8 +184,9 @@ def _dates(rest: str, _text: str) -> Iterator[Figure]:
                 written = match[0].rstrip()
                 kind = "year" if month is None else "date"
                 days = (date[0] or 0) * 372 + (month or 1) * 31 + (date[2] or 1)
-                yield Figure(written, match.start(), match.start() + len(written), days, 0, kind, date=date)
-                rest = rest[: match.start()] + "\x00" * len(match[0]) + rest[match.end() :]
+                figure = Figure(written, match.start(), match.start() + len(written), days, 0, kind, date=date)
+                rest = _without(rest, figure)
+                yield figure
 
 
 @cache
@@ -241,7 +245,7 @@ def _numbers(rest: str, text: str) -> Iterator[Figure]:
         value = float(match[1].replace(",", "")) * 10_000 + float(match[2].replace(",", ""))
         step = 10.0 ** -len(match[3] or "")
         yield (figure := _with_unit(Figure(match[0], match.start(), match.end(), value, step), text))
-        rest = rest[: figure.start] + "\x00" * (figure.end - figure.start) + rest[figure.end :]
+        rest = _without(rest, figure)
     for match in _NUMBER.finditer(rest):
         digits = match["digits"]
         if re.fullmatch(r"\d{1,3}(?:\.\d{3})+,\d+", digits):
@@ -288,20 +292,17 @@ def _with_unit(figure: Figure, text: str) -> Figure:
     match = unit_pattern().match(text, figure.end)
     if match is None or not (match["scale"] or match["letter"] or match["unit"]):
         return figure
-    factor = 1.0
-    end = figure.end
+    scale, factor = 1.0, figure.factor
     if match["letter"]:
-        factor, end = {"M": 1e6, "B": 1e9, "k": 1e3}[match["letter"]], match.end("letter")
+        scale = {"M": 1e6, "B": 1e9, "k": 1e3}[match["letter"]]
     elif match["scale"]:
-        factor, end = lists()["multipliers"][match["scale"].lower()], match.end("scale")
-    value, step = figure.value * factor, figure.step * factor
-    figure = replace(figure, value=value, step=step, end=end, text=text[figure.start : end])
-    if not match["unit"]:
-        return figure
-    dimension, factor = units().get(match["unit"]) or units()[match["unit"].lower()]
-    end = match.end("unit")
-    dimension = figure.dimension or dimension
-    return replace(figure, dimension=dimension, factor=factor, end=end, text=text[figure.start : end])
+        scale = lists()["multipliers"][match["scale"].lower()]
+    end, dimension = max(match.end("letter"), match.end("scale"), match.end("unit")), figure.dimension
+    if match["unit"]:
+        measured, factor = units().get(match["unit"]) or units()[match["unit"].lower()]
+        dimension = dimension or measured
+    figure = replace(figure, value=figure.value * scale, step=figure.step * scale, text=text[figure.start : end])
+    return replace(figure, dimension=dimension, factor=factor, end=end)
 
 
 def is_identifier(text: str, start: int, digits: str) -> bool:
@@ -323,12 +324,12 @@ def is_year(digits: str, written: str, text: str, figure: Figure) -> bool:
     """Return whether four digits are a year: behind a word such as "in", or without a noun."""
     if len(digits) != _SHORT_YEAR_DIGITS or written != digits or figure.dimension not in {"", "months"}:
         return False
+    before, after = text[max(figure.start - _CONTEXT, 0) : figure.start], text[figure.end : figure.end + 2]
     if not (digits.isdigit() and _FIRST_YEAR <= int(digits) <= _LAST_YEAR):
         return False
-    before, after = text[max(figure.start - _CONTEXT, 0) : figure.start], text[figure.end : figure.end + 2]
+    is_alone = not re.match(r"\s\w", after) or bool(re.search(r"\d{4}\s*[–-]$", before))
     word = re.search(r"([A-Za-z]+)[\s(]*$", before)
-    follows_year_word = bool(word and word[1].lower() in words_in("year_words"))
-    return follows_year_word or not re.match(r"\s\w", after) or bool(re.search(r"\d{4}\s*[–-]$", before))
+    return is_alone or bool(word and word[1].lower() in words_in("year_words"))
 
 
 @cache
@@ -377,9 +378,7 @@ def with_context(figures: list[Figure], text: str) -> Iterator[Figure]:
         after = text[figure.end : figure.end + _CONTEXT]
         changes: dict[str, Any] = {}
         about = list(phrase_pattern("about").finditer(before))
-        if about and not before[about[-1].end() :].strip(" a$€£¥"):
-            changes["is_about"] = True
-        if after.startswith(("左右", "上下")):
+        if (about and not before[about[-1].end() :].strip(" a$€£¥")) or after.startswith(("左右", "上下")):
             changes["is_about"] = True
         if _SPREAD_JOIN.search(before):
             changes["is_spread"] = True

@@ -4,18 +4,21 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from artifactflow_nb.plugins.claims.report import COUNTED, NotebookReport
+from artifactflow_nb.plugins.claims.report import COUNTED, FigureCheck, NotebookReport
 
-_SHOWN = ("differs", "stale", "nowhere")
+_SIGNS = "%\r\n:,"
 _LEVELS = {"differs": "error", "stale": "warning", "nowhere": "notice"}
+
+
+def _shown(report: NotebookReport) -> list[FigureCheck]:
+    return [each for status in _LEVELS for each in report.with_status(status)]
 
 
 def _as_text(report: NotebookReport) -> str:
     lines = [
         f"{each.file}, cell {each.cell}, line {each.line}: {each.status}: {each.reason}"
         f"{f' ({each.where})' if each.where else ''}\n    {each.text}"
-        for status in _SHOWN
-        for each in report.with_status(status)
+        for each in _shown(report)
     ]
     return "\n".join([*lines, repr(report)])
 
@@ -27,18 +30,14 @@ def as_json(report: NotebookReport) -> str:
 
 
 def _as_github(report: NotebookReport) -> str:
-    def escape(text: str) -> str:
-        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-    def escape_property(text: str) -> str:
-        return escape(text).replace(":", "%3A").replace(",", "%2C")
+    def escape(text: str, signs: str = "%\r\n") -> str:
+        return "".join(f"%{ord(sign):02X}" if sign in signs else sign for sign in text)
 
     lines = [
-        f"::{_LEVELS[each.status]} file={escape_property(each.file)},line={each.line},"
-        f"title={escape_property(f'{each.figure} {each.status}')}"
+        f"::{_LEVELS[each.status]} file={escape(each.file, _SIGNS)},line={each.line},"
+        f"title={escape(f'{each.figure} {each.status}', _SIGNS)}"
         f"::{escape(f'{each.reason} Cell {each.cell}: {each.text}')}"
-        for status in _SHOWN
-        for each in report.with_status(status)
+        for each in _shown(report)
     ]
     return "\n".join([*lines, repr(report)])
 
@@ -46,20 +45,13 @@ def _as_github(report: NotebookReport) -> str:
 def _as_sarif(report: NotebookReport) -> str:
     results: list[dict[str, Any]] = [
         {
-            "ruleId": status,
-            "level": _LEVELS[status].replace("notice", "note"),
+            "ruleId": each.status,
+            "level": _LEVELS[each.status].replace("notice", "note"),
             "message": {"text": f"{each.reason} Cell {each.cell}: {each.text}"},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": each.file.replace("\\", "/")},
-                        "region": {"startLine": each.line},
-                    }
-                }
-            ],
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": each.line}}}],
         }
-        for status in _SHOWN
-        for each in report.with_status(status)
+        for each in _shown(report)
+        for uri in [each.file.replace("\\", "/")]
     ]
     rules = [{"id": status, "shortDescription": {"text": f"A figure that is {status}."}} for status in COUNTED[1:]]
     run = {"tool": {"driver": {"name": "artifactflow_nb check", "rules": rules}}, "results": results}

@@ -70,9 +70,7 @@ CLAIMS_FRAME = Frame(
         *stored_columns("source", TEXT, "c", address="Address of the source.", source_title="Title of the source."),
         Column("quote", "source", TEXT, _QUOTE, "The passage."),
         *stored_columns("source", INT, "c", start="Where the passage begins in the text of the source."),
-        *stored_columns(
-            "source", INT, "c", end="Where the passage ends.", page="Page of the source; NA without pages."
-        ),
+        *stored_columns("source", INT, "c", end="Where the passage ends.", page="Page; NA without pages."),
         *stored_columns("check", TEXT, "c", checker="Who checked: rules, or the name of a person."),
         *stored_columns("source", TEXT, "c", source_sha256="Hash of the text of the source."),
         Column("checked_at", "check", TIME, _CHECKED_AT, "When it was checked."),

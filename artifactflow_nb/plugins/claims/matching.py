@@ -39,7 +39,7 @@ class Context:
     def __init__(self, claim: Claim, figures: Sequence[Figure]) -> None:
         self.claim = claim
         self.text = claim.text
-        self.figures = figures
+        self.figures = [figure for figure in figures if figure.kind != "name"]
         synonyms = lists()["synonyms"]
         everything = [*terms(self.text), *terms(claim.label), *terms(claim.heading)]
         self.terms = {synonyms.get(term, term) for term in everything} | set(everything)
@@ -90,7 +90,7 @@ class Context:
 class ValueIndex:
     """All values, found by their size."""
 
-    def __init__(self, values: Iterable[Value], bare: Iterable[tuple[float, float, Place]] = ()) -> None:
+    def __init__(self, values: Iterable[Value], bare: Iterable[tuple[float, Place]] = ()) -> None:
         self.values = list(values)
         numbers = [value for value in self.values if value.figure.kind in {"number", "year"}]
         self._numbers = sorted(numbers, key=_size)
@@ -119,16 +119,11 @@ class ValueIndex:
                     found[id(value)] = value
         return list(found.values())
 
-    def bare_place(self, figure: Figure) -> Place | None:
-        """Return where a number stands in the part of a long output that has no labels."""
-        half = figure.tolerance / figure.factor * (1 + 1e-9)
-        first = bisect_left(self._bare_sizes, abs(figure.value) - half)
-        if first < len(self._bare) and self._bare_sizes[first] <= abs(figure.value) + half:
-            return self._bare[first][2]
-        return None
-
     def match(self, figure: Figure, context: Context) -> Match | None:
-        """Return the value that a figure is or should be; None if no value is about it."""
+        """Return the value that a figure is or should be; None if no value is about it.
+
+        Numbers of the part of a long output that has no labels come last.
+        """
         equal = sorted(self.equal(figure, context), key=context.overlap, reverse=True)
         best = equal[0] if equal else None
         if best is not None and best.labels and all(map(context.has, best.labels)):
@@ -136,47 +131,37 @@ class ValueIndex:
         bound = self._bound(figure, context)
         if bound is not None:
             return Match("differs", bound.figure.text, bound.place)
-        if best is not None and (context.overlap(best) or not best.labels or _digits(figure) >= _CERTAIN_DIGITS):
-            is_chance = not context.overlap(best) and _digits(figure) < _DERIVED_DIGITS
-            if not is_chance:
-                return Match("supported", best.figure.text, best.place)
+        least = _DERIVED_DIGITS if best is None or not best.labels else _CERTAIN_DIGITS
+        if best is not None and (context.overlap(best) or _digits(figure) >= least):
+            return Match("supported", best.figure.text, best.place)
         if (derived := self.derived(figure, context)) is not None:
             return derived
-        place = self.bare_place(figure) if _digits(figure) >= _CERTAIN_DIGITS else None
-        return Match("supported", figure.text, place) if place else None
+        half = figure.tolerance / figure.factor * (1 + 1e-9)
+        first = bisect_left(self._bare_sizes, abs(figure.value) - half)
+        if _digits(figure) < _CERTAIN_DIGITS or self._bare_sizes[first : first + 1] > [abs(figure.value) + half]:
+            return None
+        return Match("supported", figure.text, self._bare[first][1]) if first < len(self._bare) else None
 
     def _bound(self, figure: Figure, context: Context) -> Value | None:
         """Return the value whose labels name this figure beyond doubt, and which is another one."""
         if context.is_compared or figure.is_about or figure.kind == "year" or figure.is_spread or figure.is_word:
             return None
-        if any(other.kind == "year" for other in context.figures) and figure.kind == "number":
-            years = {str(int(other.value)) for other in context.figures if other.kind == "year"}
-        else:
-            years = set()
+        years = {str(other.date[0]) for other in context.figures if other.kind == "year" and figure.kind == "number"}
         found: dict[float, Value] = {}
-        for value in self._named(context):
+        named = {id(each): each for term, those in self._by_term.items() if context.has(term) for each in those}
+        for value in named.values():
             end = self.label_end(value, context)
             if end is None or not is_comparable(figure, value.figure) or years - value.labels:
                 continue
             if any(agrees(other, value.figure) or agrees(value.figure, other) for other in context.figures):
                 continue
-            following = [other for other in context.figures if other.start >= end and other.kind == figure.kind]
-            preceding = [other for other in context.figures if other.end <= end and other.kind == figure.kind]
-            owner = following[0] if following else preceding[-1] if preceding else None
-            if owner is figure:
+            alike = [other for other in context.figures if other.kind == figure.kind]
+            preceding = [other for other in alike if other.end <= end]
+            if figure is next((other for other in alike if other.start >= end), next(iter(preceding[::-1]), None)):
                 found[value.figure.base] = value
         if len(found) != 1 or has_extras(next(iter(found.values())), figure, context):
             return None
         return next(iter(found.values()))
-
-    def _named(self, context: Context) -> Iterator[Value]:
-        seen: set[int] = set()
-        for term, values in self._by_term.items():
-            if context.has(term):
-                for value in values:
-                    if id(value) not in seen:
-                        seen.add(id(value))
-                        yield value
 
     @cached_property
     def _by_term(self) -> dict[str, list[Value]]:
@@ -188,14 +173,12 @@ class ValueIndex:
 
     def label_end(self, value: Value, context: Context) -> int | None:
         """Return where the labels of a value end in the claim; None if they do not all stand there."""
-        label = context.claim.label
+        label, place = context.claim.label, value.place
         if value.table >= 0:
-            row = context.place_of(value.place.row, value.row) if value.place.row else None
-            column = context.place_of(value.place.column, value.column)
-            if label and value.place.row:  # a cell of a table of the prose: its heads are the labels
-                head, _, title = label.partition(" | ")
-                names = (value.place.row.lower(), value.place.column.lower())
-                return 0 if (head.strip().lower(), title.lower()) == names else None
+            if label and place.row:  # a cell of a table of the prose: its heads are the labels
+                return 0 if label.strip().lower() == f"{place.row} | {place.column}".lower() else None
+            row = context.place_of(place.row, value.row) if place.row else None
+            column = context.place_of(place.column, value.column)
             return None if row is None or column is None else max(row, column)
         if not value.name or label:
             return None
@@ -272,10 +255,9 @@ def has_extras(value: Value, figure: Figure, context: Context) -> bool:
     clause = next((text[a:b] for a, b in clauses(text) if a <= figure.start < b), text).replace(figure.text, " ")
     synonyms, generic = lists()["synonyms"], {*lists()["generic"]}
     labels = value.labels | set(terms(value.place.row)) | set(terms(value.place.column))
-    rest = [term for term in terms(clause) if synonyms.get(term, term) not in labels and term not in generic]
-    rest = [
-        term for term in rest if not any(term.startswith(label[:4]) for label in labels if len(label) > _LONG_COLUMN)
-    ]
+    beginnings = tuple(label[:4] for label in labels if len(label) > _LONG_COLUMN)
+    rest = [each for each in terms(clause) if synonyms.get(each, each) not in labels and each not in generic]
+    rest = [term for term in rest if not term.startswith(beginnings)]
     if figure.noun and figure.noun not in value.column and not figure.measure:
         return True
     names = re.findall(r"(?<!^)(?<![.!?] )\b[A-Z]\w*", clause.strip())

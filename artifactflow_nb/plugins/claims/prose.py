@@ -31,7 +31,7 @@ _MARKUP = re.compile(
 )
 _FORMULA = re.compile(r"\$\$.{0,5000}?\$\$|(?<![\\\w$])\$(?!\s)([^$\n]{1,300}?)(?<!\s)\$(?![\w$])", re.DOTALL)
 _PLAIN_FORMULA = re.compile(r"(?:\\(?:times|pm|%|,|cdot|approx|sim)|[a-zA-Z]\s*(?:=|\\approx)|[\d\s.,^{}+\-−=%])+")
-_PARAMETER = re.compile(r"^\s*[`*]*(?:\w+[._]\w[\w.]*|\w+(?=[`*]*\s*=))[`*]*\s*[:=：]")
+_PARAMETER = re.compile(r"^\s*(?:[`*]*(?:\w+[._]\w[\w.]*|\w+(?=[`*]*\s*=))[`*]*\s*[:=：]|`[^`]+`\s*[:=：–-])")
 _END = re.compile(rf"(?<=[.!?])[\"”’)\]*_]*\s+(?=[\"“‘(\[*_]*[A-Z\d{CJK}])|(?<=[。！？；])[”」』）]*\s*|\n(?=\n)")
 _ATTRIBUTION = re.compile(r"\n[^\S\n]*(?:—|–|--)[^\n]{1,200}\s*\Z")
 _SPACE = re.compile(r"\s+")
@@ -58,6 +58,11 @@ class Claim:
     def plain(self) -> str:
         """The text on one line."""
         return _SPACE.sub(" ", self.text).strip()
+
+    @property
+    def named(self) -> str:
+        """The text on one line, that of a cell with its label."""
+        return f"{self.label}: {self.plain}" if self.label else self.plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +94,13 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def plain_text(markdown: str) -> str:
-    """Return Markdown with its markup blanked, character for character."""
-    markdown = _MARKUP.sub(_blank, _COMMENT.sub(_blank, markdown))
-    return _FORMULA.sub(_plain_formula, markdown)
+    """Return Markdown with its markup blanked, character for character; of formulas the numbers stay."""
+
+    def plain_formula(match: re.Match[str]) -> str:
+        is_number = match[1] and re.search(r"\d", match[1]) and _PLAIN_FORMULA.fullmatch(match[1])
+        return f" {match[1]} " if is_number else _blank(match)
+
+    return _FORMULA.sub(plain_formula, _MARKUP.sub(_blank, _COMMENT.sub(_blank, markdown)))
 
 
 def text_without_markup(markdown: str) -> str:
@@ -99,15 +108,10 @@ def text_without_markup(markdown: str) -> str:
     return _MARKUP.sub(lambda match: match[0] if match["code"] else _blank(match), markdown)
 
 
-def _plain_formula(match: re.Match[str]) -> str:
-    is_number = match[1] and re.search(r"\d", match[1]) and _PLAIN_FORMULA.fullmatch(match[1])
-    return f" {match[1]} " if is_number else _blank(match)
-
-
 def _blocks(markdown: str) -> Iterator[_Block]:
     front = _FRONT_MATTER.match(markdown)
     place = front.end() if front else 0
-    kind, start, heading, fence, is_listed = "", place, "", "", False
+    kind, start, heading, fence = "", place, "", ""
     lines: list[str] = []
 
     for line in [*markdown[place:].splitlines(keepends=True), "\n"]:
@@ -123,23 +127,16 @@ def _blocks(markdown: str) -> Iterator[_Block]:
             text = "".join(lines)
             if _UNDERLINE.match(line) and kind == "paragraph":
                 heading = text.strip()
-                is_listed = _is_reference_heading(heading)
-            elif not is_listed:
+            elif plain_text(heading).strip("0123456789. \t").lower() not in words_in("references"):
                 yield _Block(kind, text, start, heading)
             kind = ""
         if title:
             heading, new = title[1], ""
-            is_listed = _is_reference_heading(heading)
         if new and not kind:
             kind, start, lines = new, place, []
         if new:
             lines.append(line)
         place += len(line)
-
-
-def _is_reference_heading(heading: str) -> bool:
-    name = re.sub(r"^[\d.\s]+", "", plain_text(heading)).strip().lower()
-    return name in words_in("references")
 
 
 def block_kind(line: str, previous: str) -> str:
@@ -172,7 +169,8 @@ def claims_of_block(block: _Block) -> Iterator[Claim]:
             return
     if block.kind == "item":
         text = _ITEM.sub(_blank, text, count=1)
-        if is_parameter(text):
+        name = re.split(r"[:=：]", plain_text(text), maxsplit=1)[0].strip().lower()
+        if _PARAMETER.match(text) or name in words_in("parameters"):
             return
     text = plain_text(text)
     for start, end in sentences(text):
@@ -180,16 +178,6 @@ def claims_of_block(block: _Block) -> Iterator[Claim]:
         if _LETTER.search(sentence) and not sentence.rstrip(' \n"”)」').endswith(("?", "？")):
             kind = "item" if block.kind == "item" else "sentence"
             yield Claim(sentence, block.start + start, kind, heading=block.heading)
-
-
-def is_parameter(item: str) -> bool:
-    """Return whether a list item sets a parameter."""
-    name = re.split(r"[:=：]", plain_text(item), maxsplit=1)[0].strip().lower()
-    return (
-        bool(_PARAMETER.match(item))
-        or name in words_in("parameters")
-        or bool(re.match(r"^\s*`[^`]+`\s*[:=：–-]", item))
-    )
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,7 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -104,18 +104,12 @@ class NotebookReport:
         if notebook is None:
             raise UsageError("Only a notebook can be annotated. Name an .ipynb file.")
         content: dict[str, Any] = copy.deepcopy(dict(notebook.content))
-        cells = content["cells"] if "cells" in content else content["worksheets"][0]["cells"]
-        by_cell: dict[int, list[FigureCheck]] = {}
-        for each in self.checks:
+        texts = {cell.number: cell.text for cell in notebook.cells}
+        for each in sorted(self.checks, key=lambda check: check.end, reverse=True):
             if each.file == str(notebook.path) and each.status in _MARKS:
-                by_cell.setdefault(each.cell, []).append(each)
-        for number, checks in by_cell.items():
-            text = next(cell.text for cell in notebook.cells if cell.number == number)
-            for each in sorted(checks, key=lambda check: check.end, reverse=True):
-                title = html.escape(f"{each.status}: {each.reason}")
-                mark = f'<sup title="{title}">{_MARKS[each.status]}</sup>'
-                text = f"{text[: each.end]}{mark}{text[each.end :]}"
-            cells[number]["source"] = text
+                mark = f'<sup title="{html.escape(f"{each.status}: {each.reason}")}">{_MARKS[each.status]}</sup>'
+                texts[each.cell] = f"{texts[each.cell][: each.end]}{mark}{texts[each.cell][each.end :]}"
+                content["cells"][each.cell]["source"] = texts[each.cell]
         return content
 
     def write_copy(self, target: Path) -> None:
@@ -169,15 +163,13 @@ class _Cell:
     def __init__(self, document: Document, cell: Cell, index: ValueIndex, stale: dict[int, int]) -> None:
         self._document, self._cell, self._index, self._stale = document, cell, index, stale
 
-    def checks(self) -> list[FigureCheck]:
-        return [each for claim in split_claims(self._cell.text) for each in self.of_claim(claim)]
-
-    def of_claim(self, claim: Claim) -> list[FigureCheck]:
-        figures = read_figures(claim.text)
-        context = Context(claim, [figure for figure in figures if figure.kind != "name"])
-        raw = self._cell.text[claim.start : claim.start + len(claim.text) + 200].split("\n\n")[0]
-        cited = bool(_CITED.search(raw[: len(claim.text) + 40]))
-        return [self.of_figure(figure, context, raw if cited else "") for figure in figures]
+    def checks(self) -> Iterator[FigureCheck]:
+        for claim in split_claims(self._cell.text):
+            figures = read_figures(claim.text)
+            context = Context(claim, figures)
+            raw = self._cell.text[claim.start : claim.start + len(claim.text) + 200].split("\n\n")[0]
+            cited = raw if _CITED.search(raw[: len(claim.text) + 40]) else ""
+            yield from (self.of_figure(figure, context, cited) for figure in figures)
 
     def of_figure(self, figure: Figure, context: Context, cited: str) -> FigureCheck:
         claim = context.claim
@@ -203,13 +195,10 @@ class _Cell:
             status, reason = "unchecked", "No output and no data file has values."
         else:
             status, reason = "nowhere", f"{written} is in no output."
-        start = claim.start + figure.start
+        start, end = claim.start + figure.start, claim.start + figure.end
         line = self._cell.text.count("\n", 0, start) + 1
-        file = str(self._document.path)
-        plain = claim.plain if not claim.label else f"{claim.label}: {claim.plain}"
-        return FigureCheck(
-            file, self._cell.number, plain, written, status, reason, where, value, start, claim.start + figure.end, line
-        )
+        place = str(self._document.path), self._cell.number
+        return FigureCheck(*place, claim.named, written, status, reason, where, value, start, end, line)
 
     def of_cited(self, claim: Claim, raw: str) -> tuple[str, str, str]:
         for name in _LINKED.findall(raw):

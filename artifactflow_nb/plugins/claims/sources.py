@@ -3,11 +3,12 @@
 import math
 import re
 import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 
 from artifactflow_nb.plugins.claims.figures import Figure, read_figures
 from artifactflow_nb.plugins.claims.language import terms
@@ -82,11 +83,11 @@ class Source:
 
     @cached_property
     def _index(self) -> dict[str, list[int]]:
-        index: dict[str, list[int]] = defaultdict(list)
+        index: dict[str, list[int]] = {}
         for number, sentence in enumerate(self.sentences):
             for term in set(sentence.terms):
-                index[term].append(number)
-        return dict(index)
+                index.setdefault(term, []).append(number)
+        return index
 
     def weight(self, term: str) -> float:
         """Return how rare a term is in the source."""
@@ -109,7 +110,4 @@ class Source:
     @cached_property
     def paragraphs(self) -> dict[int, list[Sentence]]:
         """The sentences of each paragraph."""
-        paragraphs: dict[int, list[Sentence]] = defaultdict(list)
-        for sentence in self.sentences:
-            paragraphs[sentence.paragraph].append(sentence)
-        return dict(paragraphs)
+        return {number: list(group) for number, group in groupby(self.sentences, attrgetter("paragraph"))}

@@ -32,9 +32,8 @@ def stale_cells(cells: Sequence[Cell]) -> dict[int, int]:
             if newer is not None and newer > count:
                 stale[number] = other
                 break
-            fresh = needs.get(other, set()) - seen
-            seen |= fresh
-            pending += fresh
+            pending += needs.get(other, set()) - seen
+            seen |= {*pending}
     return stale
 
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from html.parser import HTMLParser
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,7 @@ def unit_of_label(label: str) -> tuple[str, float]:
     for name in (bracket[1] if bracket else "", suffix):
         if name in {"pct", "percent", "perc"}:
             return known["%"]
-        if (name in known and name not in {"A", "B", "K", "x", "s", "h", "t", "l", "L", "V", "J", "W"}) or (
-            bracket and name in known
-        ):
+        if name in known and (bracket or name not in {*"ABKxshtlLVJW"}):
             return known[name]
     return "", 1.0
 
@@ -125,8 +124,8 @@ class OutputReader:
 
     def __init__(self) -> None:
         self.n_tables = 0
-        self.bare: list[tuple[float, float, Place]] = []
-        """Numbers of long outputs without labels: the value, the step and the place."""
+        self.bare: list[tuple[float, Place]] = []
+        """Numbers of long outputs without labels, with their places."""
 
     def of_cell(self, cell: Cell) -> Iterator[Value]:
         """Yield the values of a cell's stored outputs."""
@@ -148,17 +147,14 @@ class OutputReader:
             yield Value(single, replace(place, column=expression), column=_label_terms(expression), name=expression)
             return
         if text[:1] in "{[" and text.rstrip()[-1:] in "}]" and len(text) <= LABELLED_CHARACTERS:
-            parsed = parsed_literal(text)
-            if isinstance(parsed, dict | list):
-                yield from self.of_json(parsed, place)
-                return
-        if len(text) > LABELLED_CHARACTERS:
-            for match in _BARE.finditer(text, LABELLED_CHARACTERS):
-                written = match[0]
-                decimals = len(written.lower().partition("e")[0].partition(".")[2])
-                self.bare.append((float(written.replace("−", "-")), 10.0**-decimals, place))
-            text = text[:LABELLED_CHARACTERS]
-        for block in re.split(r"\n[^\S\n]*\n", text):
+            plain = re.sub(r"(?:np\.)?(?:float|int)\d+\(([^()]*)\)", r"\1", text)
+            for parse in (json.loads, ast.literal_eval):
+                with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                    if isinstance(parsed := parse(plain), dict | list):
+                        yield from self.of_json(parsed, place)
+                        return
+        self.bare += ((float(each[0].replace("−", "-")), place) for each in _BARE.finditer(text, LABELLED_CHARACTERS))
+        for block in re.split(r"\n[^\S\n]*\n", text[:LABELLED_CHARACTERS]):
             lines = block.rstrip().splitlines()
             if table := plain_table(lines):
                 yield from self.of_table(table, place)
@@ -180,10 +176,8 @@ class OutputReader:
             label = path[-1] if path else ""
             figure = _read_value(str(value), label)
             if figure is not None:
-                row = " ".join(path[:-1])
-                yield Value(
-                    figure, replace(place, row=row, column=label), _label_terms(row), _label_terms(label), name=label
-                )
+                where = replace(place, row=" ".join(path[:-1]), column=label)
+                yield Value(figure, where, _label_terms(where.row), _label_terms(label), name=label)
 
     def of_table(self, table: Sequence[Sequence[str]], place: Place) -> Iterator[Value]:
         """Yield the values of a table, of which the first row has the names of the columns."""
@@ -210,15 +204,6 @@ def row_labels(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return labels if is_named or (is_year and labels) else [""] * len(rows)
 
 
-def parsed_literal(text: str) -> Any:
-    """Return the value of JSON or of a Python literal; None for other texts."""
-    plain = re.sub(r"(?:np\.)?(?:float|int)\d+\(([^()]*)\)", r"\1", text)
-    for parse in (json.loads, ast.literal_eval):
-        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            return parse(plain)
-    return None
-
-
 def _last_expression(code: str) -> str:
     lines = [line for line in code.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     line = lines[-1].strip().rstrip(";") if lines else ""
@@ -227,23 +212,19 @@ def _last_expression(code: str) -> str:
 
 def line_values(line: str, place: Place) -> Iterator[Value]:
     """Yield the figures of a line, labelled by the words before them."""
-    line = line[:2000]
     start = 0
-    for figure in read_figures(line):
+    for figure in read_figures(line[:2000]):
         if figure.kind != "name":
             name = line[start : figure.start].strip(" :=,;|()[]")
-            noun = figure.noun if not name else ""
-            yield Value(
-                figure, replace(place, column=name), column=_label_terms(name) | ({noun} if noun else set()), name=name
-            )
+            terms_before = _label_terms(name) | ({figure.noun} if figure.noun and not name else set())
+            yield Value(figure, replace(place, column=name), column=terms_before, name=name)
             start = figure.end
 
 
 def plain_table(lines: Sequence[str]) -> list[list[str]] | None:
     """Return the rows of a printed table, the head first; None for other texts."""
     lines = [line.rstrip("\\ \t") for line in lines if line.strip() and not re.fullmatch(r"[\s|+:=-]+", line)]
-    if lines and re.match(r"^\[\d+ rows x \d+ columns\]$", lines[-1]):
-        lines = lines[:-1]
+    lines = lines[:-1] if lines and re.match(r"^\[\d+ rows x \d+ columns\]$", lines[-1]) else lines
     if not lines:
         return None
     if end := _SERIES_END.match(lines[-1]):
@@ -270,7 +251,7 @@ class _TableParser(HTMLParser):
     """Collects the tables of an HTML output."""
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
+        super().__init__()
         self.tables: list[list[list[str]]] = []
         self._cell: list[str] | None = None
 
@@ -325,9 +306,7 @@ def _of_csv(path: Path, reader: OutputReader) -> Iterator[Value]:
     text = read_text(path)
     delimiter = "\t" if path.suffix == ".tsv" else ";" if text[:500].count(";") > text[:500].count(",") else ","
     try:
-        rows = [
-            row for _, row in zip(range(_MOST_ROWS), csv.reader(text.splitlines(), delimiter=delimiter), strict=False)
-        ]
+        rows = list(islice(csv.reader(text.splitlines(), delimiter=delimiter), _MOST_ROWS))
     except csv.Error as error:
         raise UsageError(f"{path} is not a table of comma-separated values: {error}.") from None
     yield from _of_rows([row for row in rows if row], path, reader)

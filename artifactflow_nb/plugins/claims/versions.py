@@ -102,10 +102,9 @@ def claim_rows(markdown: str, load: Callable[[list[str]], Evidence]) -> Iterator
         address = verdict.address or next(iter(addresses), "")
         text = evidence.text(address) or evidence.snippet(address)
         page = _PAGE.search(address)
-        plain = re.sub(r" (?=[.,;:!?])", "", claim.plain)
         n_figures = sum(figure.kind != "name" for figure in read_figures(claim.plain))
         is_quote = claim.kind == "quote" or verdict.method == "quotes"
-        shown = (f"{claim.label}: {plain}" if claim.label else plain)[:_LONGEST]
+        shown = re.sub(r" (?=[.,;:!?])", "", claim.named)[:_LONGEST]
         yield {
             "n": n,
             "text": shown,
@@ -135,23 +134,17 @@ def check_version(db: sqlite3.Connection, by: Authorship, _before: Artifact | No
     run_id = by.run_id or (run and run["run_id"])
     if run_id is None:
         return
-    place = by.tool_call_id or f"{by.conversation_id}/v{number}"
+    place = f"{by.tool_call_id or f'{by.conversation_id}/v{number}'}/{version.artifact_id}"
     owner = {
         "tool_call_id": by.tool_call_id,
         "conversation_id": by.conversation_id,
         "artifact_id": version.artifact_id,
         "version": None if by.tool_call_id else number,
         "run_id": run_id,
+        "checked_at": to_microseconds(by.at) if by.at else None,
     }
-    add_checks(db, version.content, owner, f"{place}/{version.artifact_id}", to_microseconds(by.at) if by.at else None)
-
-
-def add_checks(
-    db: sqlite3.Connection, markdown: str, owner: Mapping[str, Any], place: str, at: int | None = None
-) -> None:
-    """Write a check of each claim of a text; `owner` are the columns of the version, `place` begins the ids."""
-    for row in claim_rows(markdown, lambda cited: load_evidence(db, owner["run_id"], cited) if cited else Evidence()):
-        write_check(db, {**owner, **row, "claim_id": f"{place}/{row['n']}", "checked_at": at})
+    for row in claim_rows(version.content, lambda cited: load_evidence(db, run_id, cited) if cited else Evidence()):
+        write_check(db, {**owner, **row, "claim_id": f"{place}/{row['n']}"})
 
 
 def write_check(db: sqlite3.Connection, row: Mapping[str, Any]) -> None:
