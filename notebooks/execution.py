@@ -25,7 +25,7 @@ class ExportedNotebook:
 
 
 def execute(notebook: Path, target_folder: Path, *, timeout_s: float = 300.0) -> ExportedNotebook:
-    """Execute a notebook in its own folder, and write the notebook with the outputs, and as HTML.
+    """Execute a notebook in its own folder, and write the executed notebook and its HTML page.
 
     The notebook is not changed; a missing folder is created. `timeout_s` is for one cell, in seconds.
 

@@ -45,8 +45,8 @@ class AgentConfig:
         llm_retry_delay: Seconds before the first retry, doubled for each further retry.
         prompt: Text of the prompt, or the name of its file without `.md`; empty for the agent's name. A name
             has no spaces and no punctuation except `_`, `-`, `.` and `/`.
-        tool_protocol: `xml`, `native`, or `auto` for the model's own and, where the endpoint refuses or ignores tools,
-            `xml`; None for the configured protocol if the model supports it.
+        tool_protocol: `xml`, `native`, or `auto`: the model's protocol, but `xml` where the endpoint refuses or ignores
+            tools. None for the configured protocol if the model supports that protocol.
     """
 
     name: str
@@ -185,7 +185,7 @@ class BaseAgent:
         config: The configuration.
         tools: The tools.
         model: The model, unless the configuration has a model object; None before the agent is registered.
-        prompts: The prompt files; None for the packaged ones.
+        prompts: The prompt files; None for the packaged files.
 
     Errors: `UsageError` if the model does not support the tool protocol of the configuration.
     """
@@ -395,7 +395,7 @@ AgentLike = AgentConfig | BaseAgent | type[BaseAgent]
 
 
 def as_agent(source: AgentLike) -> BaseAgent:
-    """Return the agent that a user registers: a configuration, an agent or its class; `UsageError` for others."""
+    """Return the agent that a user registers: a configuration, an agent or its class; `UsageError` for other values."""
     if isinstance(source, AgentConfig):
         return BaseAgent(source)
     if isinstance(source, type) and issubclass(source, BaseAgent):

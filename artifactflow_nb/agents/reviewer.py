@@ -14,8 +14,8 @@ REVIEWER = "reviewer"
 class Reviewer:
     """A model that answers approval requests, for `Workbench(approvals=...)`.
 
-    It approves a call, denies the call, or leaves the decision to the person, also if the model fails or its answer
-    cannot be parsed. Questions, budgets and interrupts of adapted graphs are always decided by the person. Its model
+    It approves a call, denies the call, or leaves the decision to the person. The person also decides if the model
+    fails, if the answer cannot be parsed, and on all questions, budgets and interrupts of adapted graphs. The model
     calls are stored, priced and counted like the calls of other agents, under the agent `reviewer`.
 
     Attributes:

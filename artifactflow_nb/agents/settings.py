@@ -88,24 +88,24 @@ class AgentNode(ModelNode):
 class GraphConfig(CardMixin):
     """Configuration of all agents and flows, a node for each; `wb.graph_config` shows every value.
 
-    A node is an attribute, as in `config.executor.max_steps`. Each agent of a flow has one:
+    A node is an attribute, as in `config.executor.max_steps`. Each agent of a flow has a node:
 
     - `max_tool_rounds`: rounds of tool calls after which the agent must answer.
-    - `tools`: `all`, categories and names of tools, mixed. `core` are the built-in tools, `mcp` those of MCP servers;
-      your own tools have the category `user` unless they set another one. Only agents that delegate are offered
+    - `tools`: `all`, categories and names of tools, mixed. `core` has the built-in tools, `mcp` the tools of servers;
+      your own tools have the category `user` unless they set another category. Only agents that delegate are offered
       `call_subagent`. Tools that belong to one agent of a flow, such as `plan_create`, need no name here.
-    - `model`: a model's name at the endpoint, or null for the configured one.
+    - `model`: a model's name at the endpoint, or null for the configured model.
     - `temperature`: from 0 to 2, or null for the endpoint's own. It takes precedence over the setting `temperature`,
-      which is for all agents; a packaged value is sent only to models that are known to take one.
+      which is for all agents; a packaged value is sent only to models that are known to take a temperature.
     - `reasoning_effort`: how long the model thinks. `extra_body`: further fields of each request.
 
-    The flow `plan` has further ones:
+    The flow `plan` has further nodes:
 
     - `planner.enabled`: false to let the agent work without plans.
-    - `approval.enabled`: true to approve each plan; `confirm` to approve those with a step that may use a tool with
-      permission `confirm`, or one that `approvals` names.
+    - `approval.enabled`: true to approve each plan; `confirm` to approve plans with a step that may use a tool
+      with the permission `confirm`, or a tool that `approvals` names.
     - `executor.max_steps`: steps of a plan, each attempt counted.
-    - `replanner`: `enabled`; `skip_on_success`, to skip it while steps succeed; `max_revisions` of a plan,
+    - `replanner`: `enabled`; `skip_on_success`, to skip the replanner while steps succeed; `max_revisions` of a plan,
       `max_retries` of a step, `max_plans` in a turn.
     - `summarizer.enabled`: false to let the agent write the answer from the plan itself.
     - `settings.recursion_limit`: jobs for the plans of a turn: attempts at steps, replanning and summaries.
@@ -118,7 +118,7 @@ class GraphConfig(CardMixin):
     Attributes:
         source: The argument `source`.
         nodes: The argument `nodes`.
-        changed: The values that differ from the packaged ones, as plain JSON that `load` accepts; stored with runs.
+        changed: The values that differ from the packaged values, as plain JSON that `load` accepts; stored with runs.
     """
 
     def __init__(
@@ -138,8 +138,8 @@ class GraphConfig(CardMixin):
 
         Args:
             packaged: The nodes with their packaged values, by name.
-            source: The path of a YAML file, or a mapping with the content of one; None for the packaged values alone.
-                Its keys are the nodes; they may also be below `graph` and `nodes`, as a mapping or a list with names.
+            source: The path of a YAML file, or a mapping like its content; None for the packaged values alone.
+                The keys are the nodes; nodes may also be below `graph` and `nodes`, as a mapping or a list with names.
 
         Errors: `UsageError` names each unknown key and each invalid value, with its path and what is allowed; for a
             file that cannot be read, the reason and the line.

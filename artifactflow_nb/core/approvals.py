@@ -17,7 +17,7 @@ from artifactflow_nb.errors import UsageError, brief, describe_error
 
 Scope = Literal["once", "run", "conversation", "always"]
 SCOPES: tuple[Scope, ...] = ("once", "run", "conversation", "always")
-"""The calls that a decision covers. `always` is possible for requests about hosts only; see `ApprovalRequest.hosts`."""
+"""The scopes of a decision. Only a request about hosts allows `always`; see `ApprovalRequest.hosts`."""
 
 CHOICES = ("approved", "edited", "denied", "instructed")
 """The possible choices of a decision; see `Decision.choice`."""
@@ -54,8 +54,8 @@ class ApprovalRequest(CardMixin):
         tool_call_id: The waiting call, or an empty string.
         about: Identity of a subject that is not a call.
         allowed: The possible choices, some of `CHOICES`; empty if all are possible.
-        hosts: The hosts that the call reads from. A decision about hosts covers all calls of the tool that read
-            from no other hosts: calls of the run, or with a wider scope of the conversation or of the whole store.
+        hosts: The hosts that the call reads from. A decision about hosts covers all calls of the tool that read only
+            from these hosts; the scope is the run, the conversation or the whole store.
     """
 
     id: str
@@ -271,9 +271,8 @@ class ApprovalPolicy:
     async def decide(self, request: ApprovalRequest) -> Verdict:
         """Return the verdict on this request; a rule function may block, and therefore runs in a thread.
 
-        A blanket `approve` covers tool calls but never exceeding a budget, which needs a person, a function or an
-        explicit rule named `budget`; with any blanket verdict a budget request is denied. No rule can answer a
-        question: any verdict but `ask` leaves the question open.
+        The verdict `approve` for all calls denies a budget request: only a person, a function or a rule named `budget`
+        can approve a budget request. No rule can answer a question: any verdict but `ask` denies the question.
         """
         blanket: Verdict = "ask"
         if isinstance(self.rule, str):

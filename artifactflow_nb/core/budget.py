@@ -135,11 +135,11 @@ class Budget(_Checked):
         return {name: limit for name, limit in self.limits.items() if getattr(spent, name) >= limit}
 
     def extended(self, spent: BudgetUsage, by: "Budget", discarded: BudgetUsage | None = None) -> "Budget":
-        """Raise each reached limit by the amount of another budget.
+        """Return this budget with each reached limit raised to the usage plus an amount.
 
         Args:
             spent: Usage so far.
-            by: Amount to add to the usage.
+            by: The amounts to add, by limit.
             discarded: Usage that has to be spent again, because its result was lost.
         """
         base = spent if discarded is None else spent.add(discarded)

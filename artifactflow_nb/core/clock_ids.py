@@ -1,4 +1,4 @@
-"""Clock and id generator, which would make otherwise identical runs differ, and the clock of one run.
+"""Clock and id generator, the sources of all values that differ between equal runs; and the clock of one run.
 
 `Clock` and `Ids` are protocols; `artifactflow_nb.testing` has deterministic fakes.
 """
@@ -103,8 +103,8 @@ class Span:
 class RunClock:
     """Clock of a run: the time of day in whole milliseconds, which never goes back.
 
-    If the time of day is set back, the clock continues from its last time with the monotonic clock; if it is set
-    forward, the clock follows. So durations are never negative, and events are in the order of their times.
+    If the time of day is set back, the clock continues from its last time with the monotonic clock; if the time of
+    day is set forward, the clock follows. So durations are never negative, and events are in the order of their times.
 
     Args:
         clock: The source of time.

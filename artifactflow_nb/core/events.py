@@ -159,7 +159,7 @@ class StreamEvent:
 
     @property
     def content(self) -> str:
-        """The text of a chunk's kind up to and including the chunk; empty for other types."""
+        """The text that has streamed up to and including this chunk, of the chunk's kind; empty for other events."""
         return self._text.prefix(self._n_parts) if self._text else ""
 
     @property
@@ -231,7 +231,7 @@ class ExecutionMetrics(CardMixin):
     tool_calls: tuple[ToolExecution, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Convert to plain JSON; only the usage of a stopped call has `estimated`."""
+        """Convert to plain JSON; the usage of a turn has the key `estimated` only if the counts are estimates."""
         values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
         for turn in values["agent_executions"]:
             if not turn["token_usage"]["estimated"]:

@@ -35,7 +35,7 @@ _KINDS = (
 
 
 def absolute_path(path: AnyPath) -> Path:
-    """Return the absolute path of a path that a person passes, so that `os.chdir` changes no path that is used later.
+    """Return the absolute form of a path from a person, so that a later `os.chdir` does not change the path.
 
     Errors: `UsageError` for an unknown user after `~`, for an invalid path, and for a deleted working directory.
     """
@@ -61,9 +61,9 @@ def shown_path(path: AnyPath) -> str:
 
 
 def open_regular(path: AnyPath) -> BinaryIO:
-    """Open a regular file for reading; `OSError` for anything else, and for characters that are invalid in a path."""
+    """Open a regular file for reading; `OSError` for other kinds of files and for invalid characters in the path."""
     try:
-        check_regular(path, Path(path).stat())  # checked before, because opening alone may trigger a device
+        check_regular(path, Path(path).stat())  # before opening, which may trigger a device
         handle = os.open(path, _FLAGS)
     except ValueError as error:
         raise OSError(errno.EINVAL, f"a path cannot contain these characters ({_codec_problem(error)})") from error
@@ -132,7 +132,7 @@ def loads(text: bytes | memoryview | str) -> Any:
     """Parse a JSON text; `ValueError` if it is invalid or has more parts than `MAX_PARTS`."""
     if len(text) > MAX_PARTS:
         data = text.encode() if isinstance(text, str) else bytes(text)
-        # The first count includes the contents of strings, but it is fast and suffices for most texts.
+        # The first count includes brackets within strings; the count is fast and suffices for most texts.
         may_be_large = sum(map(data.count, (b'"', b"[", b"{", b","))) > MAX_PARTS
         if may_be_large and next(islice(_PART.finditer(data), MAX_PARTS, None), None) is not None:
             raise ValueError(f"it has more than {MAX_PARTS:,} strings, brackets and commas")

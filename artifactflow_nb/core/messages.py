@@ -39,7 +39,7 @@ class ToolCall:
         name: The tool's name; empty if no name could be parsed.
         params: Values as written: strings, lists of strings, or (native protocol) JSON.
         error: The parse error, reported to the model; None if the call is valid.
-        needs_approval: Whether to ask even if the tool is permitted, because the call may only be an example.
+        needs_approval: Whether a person must approve the call even if the tool is permitted: a call may be an example.
     """
 
     name: str

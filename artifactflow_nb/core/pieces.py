@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from artifactflow_nb.core.messages import DeltaKind
 
 MAX_PIECES = 1_000_000
-"""Maximum number of pieces of a call. A few characters of a damaged file can stand for more than fit into memory."""
+"""Maximum number of pieces of a call. A few characters of a damaged file can encode more pieces than memory holds."""
 
 _KINDS: tuple[DeltaKind, ...] = ("answer", "reasoning", "call")
 _MS = timedelta(milliseconds=1)
@@ -45,8 +45,8 @@ def pack(pieces: Sequence[PieceTuple], started_at: datetime, texts: Mapping[str,
     Args:
         pieces: The pieces in order of arrival.
         started_at: Start of the call.
-        texts: The texts of the reply by kind. The text of the pieces is stored as `said` only if it differs. In
-            the text protocol, `answer` is the whole reply: the pieces of kind `answer`, then those of kind `call`.
+        texts: The texts of the reply by kind. The joined pieces are stored as `said` if they differ from these texts.
+            In the text protocol, `answer` is the whole reply: pieces of kind `answer`, then pieces of kind `call`.
     """
     if not pieces:
         return None

@@ -316,7 +316,7 @@ class PlanProgress:
 
     @property
     def summary(self) -> PlanJob | None:
-        """The summary job if it has ended, successfully or not, or else None."""
+        """The summary job once it is completed or failed, or None."""
         return next((job for job in self.jobs if job.kind == "summarize" and job.outcome), None)
 
     def n_attempts(self, step_id: str) -> int:

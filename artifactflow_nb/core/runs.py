@@ -39,7 +39,7 @@ REVIEWER_SETTING = "reviewer"
 """Run setting that holds the rules of the model that reviews tool calls; absent in runs without a reviewer."""
 
 GRAPH_SETTING = "graph"
-"""Run setting with the fingerprint of the graph of an `OwnFlow`, which the run executes; absent in all other runs."""
+"""Run setting with the fingerprint of the `OwnFlow` graph that the run executes; absent in all other runs."""
 
 WORK_SETTING = "compose"
 """Run setting that holds the work of a run without a conversation, such as the blocks to write; absent in a chat.

@@ -11,12 +11,12 @@ R = TypeVar("R")
 
 
 def suggestion(name: str, known: Iterable[str], meanings: Mapping[str, str] | None = None) -> str:
-    """Return a sentence with the name, or the code, that was probably meant, or an empty string.
+    """Return a sentence that suggests the name or the code that was probably meant, or an empty string.
 
     Args:
         name: The name that does not exist.
         known: The names that exist.
-        meanings: Code by other names that people try, such as `run.response` for `text`.
+        meanings: Code to suggest for further names that people try, such as `run.response` for `text`.
     """
     if code := (meanings or {}).get(name):
         return f" Use {code}."
@@ -28,7 +28,7 @@ class SuggestsNames:
     """A class whose error for an unknown attribute suggests an attribute."""
 
     _meanings: ClassVar[Mapping[str, str]] = {}
-    """Code by names that people try, for names that are not similar to an attribute."""
+    """Code to suggest for names that people try and that resemble no attribute."""
 
     if not TYPE_CHECKING:  # type checkers report unknown attributes
 

@@ -158,7 +158,7 @@ class AgentRegistry:
     ) -> None:
         """Replace the tools of MCP servers.
 
-        `offered` maps the name of an agent to the names of further tools, which the agent gets beside configured tools.
+        `offered` maps the name of an agent to the names of tools that the agent gets in addition to configured tools.
         """
         self._tools.replace_tools(before, tools)
         self._mcp_tools = offered

@@ -87,7 +87,7 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
 
     def __init__(self, connection: aiosqlite.Connection, secrets: SecretLookup | None = None) -> None:
         super().__init__(connection, serde=CheckedSerializer(secrets))
-        # The values of placeholders by token, for each checkpoint by thread, namespace and id.
+        # For each checkpoint (thread, namespace, id): the values of its placeholders by token.
         self._values: dict[tuple[str, str, str | None], dict[str, Any]] = {}
 
     @classmethod
@@ -189,7 +189,7 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
             raise
 
     async def shrink(self) -> None:
-        """Return much unused space to the file system; after an error the file keeps and reuses the space."""
+        """Return unused space above `MAX_FREE_BYTES` to the file system; after an error, the file reuses the space."""
         with suppress(sqlite3.Error):
             sql = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
             [(n_bytes,)] = await self.conn.execute_fetchall(sql)
@@ -235,7 +235,7 @@ class Checkpoints:
         self._secrets = secrets
 
     async def open(self, unfinished: Collection[str]) -> None:
-        """Open or create the file, and delete the checkpoints of all threads that are not unfinished.
+        """Open or create the file, and delete the checkpoints of all threads except `unfinished`.
 
         Processes that were killed may have left such checkpoints.
         """

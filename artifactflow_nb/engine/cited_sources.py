@@ -92,9 +92,9 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[
 
 
 def artifact_evidence(db: sqlite3.Connection, artifact: Artifact, cited: Collection[str] | None = None) -> Evidence:
-    """Load the texts of sources from the run that wrote a version, or for a manual edit from the run of the message.
+    """Load the texts of sources that the author of a version read: its run, or for a manual edit the message's run.
 
-    Without `cited`, the sources that the version lists are loaded.
+    If `cited` is None, the sources that the version lists are loaded.
     """
     row = db.execute("SELECT run_id FROM runs WHERE message_id = ?", (artifact.message_id,)).fetchone()
     cited = addresses_of(artifact.markdown) if cited is None else cited
@@ -140,7 +140,7 @@ def export_references(form: str, cited: CitedTexts, *args: object) -> Any:
 def source_link(db: sqlite3.Connection, address: str, passage: str = "") -> str:
     """Return the web address of a source, or the relative path of a file near the working folder, or an empty text.
 
-    The fragment of a path leads to the passage in the file, or to the section without a passage; see `place_in_file`.
+    The fragment of a path leads to the passage, or to the section if `passage` is empty; see `place_in_file`.
     """
     return _link(_location(db, address), address, passage or _section_text(db, address))
 

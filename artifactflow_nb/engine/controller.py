@@ -238,7 +238,7 @@ class ExecutionController:
             raise UsageError(f"{error} Pass model= with the name of a model that is available here.") from None
 
     async def flow_of_message(self, message_id: str) -> str:
-        """Return the flow of the run that answered a message; without a run, the default for new questions."""
+        """Return the flow of the run that answered a message; the default flow if no run answered the message."""
         run_id = (await self._services.conversations.message(message_id)).run_id
         return DEFAULT_FLOW if run_id is None else (await self._services.runs.get(run_id)).flow
 
@@ -365,9 +365,9 @@ class ExecutionController:
         If other jobs of the run are working, the run continues when the jobs are done. A decision for the run or the
         conversation also decides the other open requests for the same tool in the run or conversation.
 
-        Errors: `NotFound` and `Conflict` as for the store; `UsageError` if the tool is not registered here, or the
-            run's model or budget is not available; `StoreError` if nothing was stored, or if the decision is stored
-            and the run could not continue, as the message says.
+        Errors: those of `ApprovalStore.decide`; `UsageError` if the tool is not registered here, or the run's model
+            or budget is not available; `StoreError` if the decision could not be stored, or was stored and the run
+            could not continue: the message says which.
         """
         decision = self.as_stored(decision)
         request = await self.check_decision(request_id, decision)
@@ -437,7 +437,7 @@ class ExecutionController:
     ) -> ApprovalRequest:
         """Return the request of a decision if the decision can be carried out here.
 
-        Without `keeps_models`, the run may continue with other models than at its start.
+        If `keeps_models` is false, the run may continue with other models than at its start.
 
         Errors: `UsageError` if the run, the tool or the budget is not available, or the edited parameters do not fit.
         """

@@ -95,7 +95,7 @@ class RunDriver:
     Attributes:
         lock: Orders decisions and pauses: `is_driving` does not change while the lock is held.
         is_driving: Whether the run is driven, so that this driver reads new decisions.
-        is_detached: Set before the task is cancelled to leave the run as it is, to be resumed later.
+        is_detached: Set before the task is cancelled, if the run stays unfinished and can be resumed later.
         is_clicked: Set before the task is cancelled by a click, as opposed to code.
         is_ended: Whether this driver has ended the run.
         storage_problem: The error of the store after which the run was abandoned, with advice, or None.
@@ -206,7 +206,7 @@ class RunDriver:
             self._engine.start_slots.release()
 
     async def _until_end_or_pause(self) -> RunOutcome | None:
-        """Advance the flow until the run ends or waits; return the outcome, or None if it waits."""
+        """Advance the flow until the run ends or waits; return the outcome, or None if the run waits."""
         checkpoints, approvals = self._engine.checkpoints, self._engine.services.approvals
         if not self._is_new:
             self._context.text_agents.update(await self._engine.services.calls.text_agents(self.run.run_id))
@@ -271,7 +271,7 @@ class RunDriver:
         return await shielded(store())
 
     def _cancelled(self) -> RunOutcome:
-        """Build the outcome of a cancelled run, with the partial answer and whether it was cancelled by a click."""
+        """Build the outcome of a cancelled run, with the partial answer and whether a click cancelled the run."""
         partial = storable_text(self._feed.arriving_text(MAIN_JOB))
         clicked = {"clicked": True} if self.is_clicked else {}
         return RunOutcome(CANCELLED, StreamEventType.CANCELLED, {"partial": partial, **clicked}, partial or None)
@@ -285,7 +285,7 @@ class RunDriver:
         await self.end(self._cancelled())
 
     async def end(self, outcome: RunOutcome) -> None:
-        """End the run; a cancellation does not interrupt this."""
+        """End the run, even if the task is cancelled meanwhile."""
         self.is_ended = True
         with suppress(asyncio.CancelledError):
             await shielded(self._end(outcome))
@@ -354,7 +354,7 @@ class RunDriver:
         self._event_writer.publish(self._event_writer.stamp(StreamEventType.ERROR, data))
 
     async def _advice(self) -> str:
-        """Return a sentence on how to continue the run, or that the run was deleted."""
+        """Return advice on how to continue the run, or the sentence that the run was deleted."""
         run_id = self.run.run_id
         with suppress(StoreError):
             if not await self._engine.database.read(lambda db: run_exists(db, run_id)):
@@ -393,7 +393,7 @@ class RunScheduler:
     async def start(self, run: StoredRun) -> "asyncio.Task[None]":
         """Drive a run and return its task.
 
-        The task ends when the run ends, waits or is abandoned. It raises only errors that the run's events report.
+        The task ends when the run ends, waits or is abandoned, and raises only errors that the run's events report.
 
         Errors: `Conflict` if another process drives the run or the run has ended; `StoreError` if the store cannot be
             written; `UsageError` if the run's flow, model or budget is not available here.

@@ -35,7 +35,7 @@ def known_values(settings: Settings, environment: Mapping[str, str], keys_of_mod
 
 
 def make_model(settings: Settings) -> Model:
-    """Create the model of the configured endpoint, or the offline model without an endpoint.
+    """Create the model of the configured endpoint, or the offline model if no endpoint is configured.
 
     Errors: `UsageError` for an endpoint without a model name.
     """
@@ -59,7 +59,7 @@ def make_model(settings: Settings) -> Model:
 
 
 def make_embedder(settings: Settings) -> EmbeddingModel | None:
-    """Create the configured embedding model; None without a model, without an endpoint, and in a replay."""
+    """Create the configured embedding model; return None in a replay, or if the model or its endpoint is not set."""
     if not settings.endpoint_configured or settings.embedding_model is None or settings.cassette_mode == "replay":
         return None
     key = settings.api_key.get_secret_value() if settings.api_key else None

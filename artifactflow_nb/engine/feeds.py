@@ -32,7 +32,7 @@ class EventFeeds:
         self._followers: dict[str, asyncio.Task[None]] = {}
 
     def open(self, run_id: str, events: Sequence[StreamEvent] = ()) -> None:
-        """Open a feed with the events so far; for a recorded run, the stored events will be published."""
+        """Open a feed with the events so far; a run that is played publishes its recorded events later."""
         self._feeds.setdefault(run_id, EventFeed(events))
 
     async def get(self, run_id: str) -> EventFeed:

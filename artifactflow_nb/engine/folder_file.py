@@ -1,8 +1,8 @@
 """The person's permission for what came with a folder: its settings file, and a store that another account made.
 
 A folder may come from somebody else. Settings that can send data, start a program, read or write outside of the folder
-or decide on behalf of the person take effect only after the person has allowed the file, until it or a file that it
-names changes. Other settings need no permission. A key from the environment is never sent to an address from the file.
+or decide on behalf of the person take effect only after the person has allowed the file, until the file changes.
+Other settings need no permission. A key from the environment is never sent to an address in the file.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ class TrustedFolder:
         folder: The working directory, or the data folder.
         allowed: The allowed effects of the file, a line for each; empty if no setting needs a permission.
         files: SHA-256 of the file and of the files that it names, by name; the inode of a store.
-        stored_in: The file of the permission; None if none was needed.
+        stored_in: The file of the permission; None if no permission was needed.
     """
 
     folder: Path
@@ -66,8 +66,8 @@ class FolderFile:
     """The content of a settings file, read once, so that the same bytes are displayed, hashed and used.
 
     Attributes:
-        values: The settings; `mcp` as servers, also if the file names a JSON file of them.
-        hashes: SHA-256 of the file, of files that it names and of programs of the folder that it starts, by name.
+        values: The settings; `mcp` has servers, also if the file names a JSON file of servers.
+        hashes: SHA-256 of the file, of files that the file names and of programs of the folder that the file starts.
         effects: The effects of the file that need a permission, one line each, without secrets.
     """
 
@@ -82,7 +82,7 @@ class FolderFile:
 
         Args:
             path: The path of the file.
-            effect_of: Says what a setting with a value does; empty if the setting needs no permission.
+            effect_of: Describes the effect of a setting with a value; empty if the setting needs no permission.
 
         Returns: The content, or None if there is no such file.
         Errors: `UsageError` if the file cannot be read.
@@ -117,7 +117,7 @@ class FolderFile:
         return cls(path, values, hashes, tuple(_effects_of(values, path.parent, effect_of)))
 
     def trust(self) -> TrustedFolder:
-        """Store the permission of the person for the file; `UsageError` if it cannot be stored."""
+        """Store the permission of the person for the file; `UsageError` if the permission cannot be stored."""
         stored_in = store_trust(self.path, self.hashes) if self.effects else None
         return TrustedFolder(self.path.parent, self.effects, self.hashes, stored_in)
 
@@ -125,7 +125,7 @@ class FolderFile:
         """Check that the person has allowed the file.
 
         Args:
-            others: The values of arguments and environment, which override those of the file.
+            others: The values of arguments and environment, which override the values of the file.
             key_variables: The environment variables of keys.
 
         Errors: `UsageError` with the effects of the file and how to allow them.
@@ -167,7 +167,7 @@ class FolderFile:
 
 
 def _effects_of(values: Mapping[str, Any], folder: Path, effect_of: Callable[[str, Any], str]) -> Iterator[str]:
-    """Describe the effects of the settings of a folder's file that need a permission."""
+    """Describe the effect of each setting in a folder's file that needs a permission."""
     try:
         store = folder / Path(str(values.get("data_dir", "."))).expanduser()
         is_inside = store.resolve().is_relative_to(folder)  # as the default is
@@ -202,7 +202,7 @@ def _hash(content: bytes) -> str:
 
 
 def permission_path(file: Path) -> Path:
-    """The path of the permission for a settings file or a store, below `$XDG_CONFIG_HOME` or `~/.config`.
+    """Return the path of the permission for a settings file or a store, in `$XDG_CONFIG_HOME` or `~/.config`.
 
     The permission is outside of every project, so that a copied folder cannot contain its own permission. It applies to
     one folder, because commands and paths in a settings file are relative to the folder.
@@ -213,7 +213,7 @@ def permission_path(file: Path) -> Path:
 
 
 def _permission(file: Path, hashes: Mapping[str, str]) -> bytes:
-    """The content of a permission: a line with the folder, and the hashes by file name, both as JSON."""
+    """Return the content of a permission: a line with the folder, and the hashes by file name, both as JSON."""
     return f"{json.dumps(str(file.parent.resolve()))}\n{json.dumps(hashes, indent=2)}".encode()
 
 
@@ -225,7 +225,7 @@ def is_trusted(file: Path, hashes: Mapping[str, str]) -> bool:
 
 
 def store_trust(file: Path, hashes: Mapping[str, str]) -> Path:
-    """Store a permission, which replaces an earlier one for this file, and drop those of folders that are gone.
+    """Store a permission, also in place of an earlier one for this file; delete permissions of deleted folders.
 
     Returns: The path of the permission. Errors: `UsageError` with the path.
     """
@@ -247,7 +247,7 @@ def store_trust(file: Path, hashes: Mapping[str, str]) -> Path:
 
 
 def check_links(folder: Path) -> None:
-    """Raise `UsageError` if a data folder, or an entry of it, is a link that leads out of the folder that holds it."""
+    """Raise `UsageError` if a data folder, or an entry of the folder, is a link that leads out of its parent folder."""
     entries = sorted(folder.iterdir()) if folder.is_dir() else []
     for path in (folder, *entries):
         target = os.path.realpath(path)  # `Path.resolve` raises for links in a circle
@@ -264,19 +264,19 @@ def has_store(folder: Path) -> bool:
 
 
 def _store_hashes(folder: Path) -> dict[str, str]:
-    """Return what identifies a store for a permission: its file. A copy is another file."""
+    """Return the identity of a store's file for a permission; a copy of the file has another identity."""
     return {STORE_FILE: str((folder / STORE_FILE).stat().st_ino)}
 
 
 def remember_store(folder: Path) -> None:
-    """Store that this account made the store of a data folder; without a place for permissions it counts as foreign."""
+    """Store that this account made the store of a folder; if this cannot be stored, the store counts as foreign."""
     if os.environ.get(TRUST_VARIABLE) != "1":
         with suppress(UsageError, OSError):
             store_trust(folder / STORE_FILE, _store_hashes(folder))
 
 
 def store_problem(folder: Path) -> str:
-    """Return why a store continues nothing and gives no grants; empty if this account made or allowed it."""
+    """Return why a store continues no run and grants nothing; empty if this account made or allowed the store."""
     with suppress(OSError):
         if is_trusted(folder / STORE_FILE, _store_hashes(folder)):
             return ""
@@ -287,7 +287,7 @@ def store_problem(folder: Path) -> str:
 
 
 def trust_store(folder: Path) -> TrustedFolder:
-    """Store the permission of the person for a store that another account made; `UsageError` if there is none."""
+    """Store the permission of the person for a store that another account made; `UsageError` if no store exists."""
     store = folder / STORE_FILE
     if not store.is_file():
         raise UsageError(f"There is no store {store}: nothing needs a permission.")

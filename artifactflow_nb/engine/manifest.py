@@ -112,7 +112,7 @@ class ManifestBuilder:
 
 
 def source_label(added: IndexingResult) -> str:
-    """Return the address prefix of an added folder, or of the first of several folders and their number."""
+    """Return the address prefix of an added folder; of several folders, the first prefix and the number of others."""
     first, *others = added.scope or (added.folder.rpartition("/")[2],)
     return f"{first} and {len(others)} more" if others else first
 

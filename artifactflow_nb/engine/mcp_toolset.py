@@ -113,7 +113,7 @@ class McpToolset:
         return await self._set.call(offer, arguments, ask)
 
     def manifest(self) -> Manifest:
-        """Return the servers' entry for a run's manifest; empty without servers."""
+        """Return the servers' entry for a run's manifest; the entry is empty if there are no servers."""
         return {"mcp": offers_to_json(self.offers)} if self.offers else {}
 
     async def aclose(self) -> None:

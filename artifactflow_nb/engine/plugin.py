@@ -65,7 +65,7 @@ class Plugin:
         tables: The tables in the store.
         frames: The frames, which `wb.query` and `wb.columns_df` know.
         services: Returns, for an engine, the objects that tools and flows of the plugin get by class; the engine closes
-            those that have a coroutine `aclose`.
+            the objects that have a coroutine `aclose`.
         labels: Names for readers by kind (`tool`, `agent`, `parameter`, `status`, `sentence`, `activity`) and by the
             name in code; see `NAMES`.
         delegating_tools: The tools with calls that are jobs or runs; see `DELEGATING_TOOLS`.

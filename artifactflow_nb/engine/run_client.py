@@ -67,8 +67,8 @@ class RunReader:
             except NotFound:
                 return DELETED
             status = effective_status(self.store.parent, run.status, run.owner, run.start_lock)
-            # A driver stores the end or pause of a run, then releases its lock: between a read of the row and a look
-            # at the lock, the run seems abandoned. The second read is sure.
+            # A driver stores the end or pause of a run and then releases its lock. If both happen after the row was
+            # read and before the lock is checked, the run seems abandoned: a second read gives the stored status.
             if status != ABANDONED:
                 break
         return status
@@ -91,7 +91,7 @@ class RunReader:
         return self.read(lambda db: load_evidence(db, self.run_id, cited))
 
     def usual_ms(self) -> float | None:
-        """Return the time that earlier runs of this kind took, in milliseconds; None without such runs."""
+        """Return the time that earlier runs of this kind took, in milliseconds, or None if there are no such runs."""
         return self.read(lambda db: load_usual_ms(db, self.run_id))
 
     def source_link(self, address: str, passage: str) -> str:
@@ -108,15 +108,15 @@ class RunReader:
         return lambda: None
 
     async def decide(self, _request_id: str, _decision: Decision) -> None:
-        """Decide a request; here and below `Conflict` if the run cannot be changed."""
+        """Refuse a decision with `Conflict`: the run cannot be changed."""
         raise Conflict(READ_ONLY)
 
     async def resume(self) -> None:
-        """Continue an abandoned run."""
+        """Refuse to continue the run."""
         raise Conflict(READ_ONLY)
 
     async def cancel(self) -> None:
-        """Cancel the run."""
+        """Refuse to cancel the run."""
         raise Conflict(READ_ONLY)
 
     def tool(self, _name: str) -> Tool | None:

@@ -111,7 +111,7 @@ class RunConfigBuilder:
                 )
 
     async def check_models(self, run: StoredRun, *, may_be_better: bool = False) -> None:
-        """Raise `UsageError` unless the agents have the models here with which the run started, at the same endpoints.
+        """Raise `UsageError` unless the agents have the models with which the run started, at the same endpoints.
 
         With `may_be_better`, any model may follow the offline model.
         """

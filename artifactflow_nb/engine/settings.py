@@ -51,9 +51,9 @@ def _setting(default: Any, effect: str | None, allowed: str = "", *, variable: s
 
     Args:
         default: The default.
-        effect: What the setting does, with `{}` for the value, if the file of a folder sets it, which then needs the
-            person's permission; None if the setting can neither send data elsewhere, start a program, read or write
-            outside of the folder nor decide on behalf of the person.
+        effect: The effect of the setting, with `{}` for the value: a file of a folder needs the person's permission for
+            the setting. None if the setting can neither send data elsewhere, start a program, read or write outside
+            of the folder nor decide on behalf of the person.
         allowed: The allowed values, for errors and the guide; empty if the type lists them.
         variable: The environment variable; empty for `AF_` and the name in capitals.
         limits: Limits of the value, for `pydantic.Field`.
@@ -63,7 +63,7 @@ def _setting(default: Any, effect: str | None, allowed: str = "", *, variable: s
 
 
 class Settings(BaseSettings):
-    """The effective settings, created by `Settings.load`; docs/guide/settings.md has a table of them.
+    """The effective settings, created by `Settings.load`; docs/guide/settings.md has a table of the settings.
 
     Copies and pickles lack keys and MCP servers.
     """
@@ -205,7 +205,7 @@ class Settings(BaseSettings):
                 passed["mcp"] = read_servers(passed["mcp"])
             settings = cls(**passed)
         except ValidationError as error:
-            # `from None`: the chain would show the values, and the key may be among them.
+            # The chain of errors would show the values, also of a key.
             problems = [_problem(detail) for detail in error.errors(include_url=False)]
             raise UsageError("\n".join(first_lines(problems))) from None
         except (RuntimeError, TypeError, ArithmeticError) as error:  # from a method of a value
@@ -229,12 +229,12 @@ class Settings(BaseSettings):
 
     @property
     def cassette(self) -> Path | None:
-        """The path of the cassette to record into or to play from; None for none."""
+        """The path of the cassette to record into or to play from, or None."""
         return None if self.mode == "live" else self.record or self.replay
 
     @property
     def cassette_mode(self) -> Literal["live", "record", "replay", "auto", "verify"]:
-        """The mode of the cassette; `live` without one."""
+        """The mode of the cassette; `live` without a cassette."""
         if self.cassette is None:
             return "live"
         return self.mode or ("record" if self.record is not None else "replay")
@@ -343,7 +343,7 @@ SECRET_SETTINGS, _ADDRESSES = (
     frozenset(name for name, field in Settings.model_fields.items() if field.annotation == kind | None)
     for kind in (SecretStr, Address)
 )
-"""The settings whose values are never displayed, and those whose logins are not."""
+"""The settings whose values are never displayed, and the settings with addresses whose logins are never displayed."""
 
 
 def _without_secrets(settings: Settings) -> dict[str, Any]:
@@ -360,7 +360,7 @@ def _shown(name: str, value: object) -> str:
 
 
 def _effect_of(name: str, value: object) -> str:
-    """Say what a setting in the file of a folder does; empty for a setting that needs no permission."""
+    """Describe the effect of a setting in the file of a folder; empty for a setting that needs no permission."""
     effect = DECLARED[name]["effect"] if name in DECLARED else None
     return effect.format(_shown(name, value)) if effect else ""
 
@@ -382,14 +382,14 @@ def _known(name: str) -> str:
 
 
 def trust_folder(data_dir: AnyPath | None = None) -> TrustedFolder:
-    """Allow what came with a folder, until it changes.
+    """Allow the settings file or the store of a folder from somebody else, until the file changes.
 
-    Without an argument, these are the effects of `artifactflow.toml` in the working directory, with the files that it
-    names and the programs of the folder that it starts. With the folder of a store that another account made, runs of
-    the store may continue, and its grants count.
+    Without an argument, allow the effects of `artifactflow.toml` in the working directory, of the files that it names
+    and of the programs of the folder that it starts. With the folder of a store that another account made, allow the
+    runs of the store to continue and its grants to count.
 
-    The return value lists what is allowed. Call it once and remove the call from the notebook: otherwise it allows each
-    later change unseen.
+    The return value lists the allowed effects. Call this function once and remove the call from the notebook: a call
+    that stays there allows each later change unseen.
 
     Errors: `UsageError` if there is no such file, if it cannot be read or if the permission cannot be stored.
     """

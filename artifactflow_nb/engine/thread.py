@@ -125,7 +125,7 @@ class EngineLoop:
         return threading.current_thread() is self._thread
 
     def submit(self, work: Coroutine[Any, Any, T], tasks: Tasks) -> "Future[T]":
-        """Run a coroutine in a task; this task, and tasks that the coroutine creates, are added to `tasks`."""
+        """Run a coroutine in a task; the task, and tasks that the coroutine creates, are added to `tasks`."""
         return self._context(tasks).run(asyncio.run_coroutine_threadsafe, work, self._loop)
 
     def call_soon(self, tasks: Tasks, callback: Callable[..., object], *args: Any) -> None:

@@ -78,7 +78,7 @@ async def conversation_document(
     later = {last}
     for message in await engine.conversations.messages(conversation_id):
         later |= {message.message_id} if message.parent_id in later else set()
-    # Rendering takes seconds.
+    # The document is rendered in a thread, because rendering takes seconds.
     facts = evidence, len(later) - 1
     return await asyncio.to_thread(_document, conversation, path, turns, artifacts, *facts)
 

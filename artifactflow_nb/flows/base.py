@@ -135,8 +135,8 @@ class FlowSpec:
         config: Further nodes of `GraphConfig`, with their packaged values. A node with the name of an agent replaces
             the node that is made from the agent.
         main_agent: Returns the name of the agent that answers a run; None for the first agent.
-        prompt_context: Returns the context of a prompt for an agent's name and a job's id. If None or if None is
-            returned, the context has the artifacts and the plan of the conversation.
+        prompt_context: Returns the context of a prompt for an agent's name and a job's id. If the function
+            or its result is None, the context has the artifacts and the plan of the conversation.
         tool_services: Returns the services that the flow's tools get from their context, by class.
         describe_tool: Adapts a tool of an agent to the tools of the other agents, which are passed by agent name.
         check_question: Checks a question before the run is stored, and returns settings to store with the run; raises

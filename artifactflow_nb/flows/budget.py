@@ -17,7 +17,7 @@ NO_USAGE = BudgetUsage()
 
 
 async def remaining_for_subrun(ctx: RunContext) -> Budget | None:
-    """Return the budget of a subrun: the remainder at the start of the main job's last turn; None for no limit.
+    """Return the budget of a subrun: what the run had left at the start of its main job's last turn; None for no limit.
 
     Later usage by parallel jobs is not counted, because such usage depends on timing.
 

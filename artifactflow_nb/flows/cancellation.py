@@ -25,7 +25,7 @@ class _Worker:
 
     Attributes:
         n_children: The number of workers for which this worker waits.
-        is_ready: Returns whether the awaited thing has arrived; None while the worker does not wait.
+        is_ready: Returns whether the awaited result has arrived; None while the worker does not wait.
     """
 
     __slots__ = ("is_ready", "n_children")
@@ -162,7 +162,7 @@ async def shielded(work: Coroutine[Any, Any, T]) -> T:
 
 
 def start_task(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-    """Start a task that nobody awaits; `tasks` holds the task until its end, because the event loop does not."""
+    """Start a task that nobody awaits; `tasks` keeps the task alive, because the event loop does not."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)

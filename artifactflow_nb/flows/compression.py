@@ -213,7 +213,7 @@ def _protected_units(units: Sequence[Sequence[Message]], preserve_recent: int) -
 def _cut_old(
     units: Sequence[list[Message]], protected: set[int], room: int, is_affected: Callable[[Message], bool]
 ) -> list[list[Message]]:
-    """Cut the old messages for which the predicate holds, the oldest first, until all fit."""
+    """Cut the old messages for which the predicate holds, the oldest first, until all messages fit."""
     excess = sum(map(message_chars, units)) - room
     shorter: list[list[Message]] = []
     for index, unit in enumerate(units):
@@ -292,7 +292,7 @@ def cut_text(text: str, chars: int, note: str = "") -> str:
 
 
 def _cut_to_fit(messages: list[Message], limit: int) -> list[Message]:
-    """Cut the longest messages, the system message last, until all fit."""
+    """Cut the longest messages, the system message last, until all messages fit."""
     fitted = list(messages)
     excess = message_chars(fitted) - limit
     if excess <= 0:

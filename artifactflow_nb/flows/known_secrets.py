@@ -27,8 +27,8 @@ class KnownSecrets:
     """Masks secrets by their values.
 
     Args:
-        values: The secrets. Placeholders of fewer than 8 letters, or 4 characters, are ignored; other values of fewer
-            than 8 characters are masked only as whole words.
+        values: The secrets. A value of fewer than 4 characters, or 8 if all are letters, is ignored as a placeholder;
+            other values of fewer than 8 characters are masked only as whole words.
 
     Attributes:
         beginnings: The first three characters of each spelling.
@@ -53,7 +53,7 @@ class KnownSecrets:
 
     @cached_property
     def redactor(self) -> Redactor:
-        """Redacts what leaves the workbench: these secrets, and texts that match the pattern of one."""
+        """Redacts texts that leave the workbench: these secrets, and texts that match a pattern of secrets."""
         return Redactor(self.values)
 
     def text(self, text: str) -> str:

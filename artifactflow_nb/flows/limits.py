@@ -74,7 +74,7 @@ class RoundNotes:
     final_tools: tuple[str, ...] = ()
 
     def note(self, used: int) -> str:
-        """Return the note after this number of rounds; empty while several rounds are left, or without a limit."""
+        """Return the note after this number of rounds; empty while several rounds are left, or if no limit is set."""
         left = self.max_rounds - used
         if self.max_rounds == 0:
             return ""
@@ -96,7 +96,7 @@ class RoundNotes:
 def restrict_at_limit(agent: BaseAgent, used: int) -> tuple[BaseAgent, tuple[str, ...]]:
     """Restrict an agent that has used up its rounds to its final tools; return the agent and the names of the tools.
 
-    An agent with rounds left is returned unchanged, without names.
+    An agent with rounds left is returned unchanged, with no names.
     """
     final_tools = tuple(entry.name for entry in agent.tools if entry.is_allowed_after_limit)
     if used != agent.config.max_tool_rounds or not final_tools:
@@ -127,7 +127,7 @@ def require_question(tool: str, response: AgentResponse) -> AgentResponse:
 
 
 def enforce_exclusive_call(agent: BaseAgent, response: AgentResponse) -> AgentResponse:
-    """Reject the calls beside an exclusive call: the rejected calls get an error and are not run."""
+    """Reject all other calls of a reply with an exclusive call: the rejected calls get an error and are not run."""
     exclusive = {entry.name for entry in agent.tools if entry.is_exclusive}
     first = next((index for index, call in enumerate(response.tool_calls) if call.name in exclusive), None)
     if first is None or len(response.tool_calls) == 1:

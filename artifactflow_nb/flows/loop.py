@@ -292,7 +292,7 @@ class JobOutcome:
 
 
 async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobOutcome:
-    """Run the loop of a job. The outcome has the error, except for errors of the store or a recording, which raise."""
+    """Run the loop of a job. The outcome has the error of the job; errors of the store or a recording are raised."""
     try:
         end = await loop.ainvoke(start, context=ctx)
         final = await final_text(ctx, start["job_id"], end["graph_response"])

@@ -66,7 +66,7 @@ class ModelPassageScorer:
         return list(dict.fromkeys([*texts, *await self._rewritten(query)]))
 
     async def _rewritten(self, query: str) -> list[str]:
-        """Ask for three queries in other words than the question; none if the call fails or the budget is spent."""
+        """Ask for three queries in other words; return no queries if the call fails or the budget is spent."""
         if await self._is_budget_spent():
             return []
         instruction = f"Question: {without_context(self.ctx.run.question)}\nThe search was for: {query}"

@@ -122,7 +122,7 @@ class JobTranscript:
 
     Attributes:
         has_taken_turn: Whether the job has had a turn since this process started or resumed the run.
-        last_reply: The last reply since then, or None.
+        last_reply: The last reply since this process started or resumed the run, or None.
         finished_calls: The finished calls with their results, cut to the length that the model sees.
         interactions: The finished calls in the form of `AgentResponse.tool_interactions`.
     """

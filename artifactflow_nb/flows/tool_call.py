@@ -44,7 +44,7 @@ Perform = Callable[[], Awaitable[ToolResult]]
 class AskingCall:
     """A call that asks the person while it runs. While a question is open, the run waits, and the call stays here.
 
-    A call that is lost with its process has an unknown outcome, as any call that has started.
+    A call whose process died has an unknown outcome, like any other call that has started.
 
     Args:
         ctx: The run.

@@ -1,6 +1,6 @@
 """Prices of models: prices that a person has set, then the published prices of genai-prices.
 
-The list is in that package (MIT), dated, and is read without a network. It is loaded when the first price is asked for,
+The dated list is part of that package (MIT) and is read without a network. The list is loaded for the first price,
 since loading takes 0.3 s. An endpoint whose address the list does not know, such as one on this machine, has no prices.
 """
 

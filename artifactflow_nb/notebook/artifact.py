@@ -76,7 +76,7 @@ class Branch:
         return ArtifactHandle(*values, branch=self)  # type: ignore[misc]  # the fields, in their order
 
     def date_text(self, artifact: Artifact) -> list[str]:
-        """Return the time of a version as a list of at most one text; empty without `with_dates`."""
+        """Return the time of a version as a list of at most one text; empty if `with_dates` is false."""
         return [format_local_time(artifact.created_at)] if self.with_dates else []
 
 

@@ -519,7 +519,7 @@ class Run(RunRecord):
         return RunError(f"The workbench was closed; another workbench can resume the run {self.run_id}.")
 
     async def _settled(self) -> None:
-        """Return when the run has ended, or waits and no person is present; called on the engine's loop."""
+        """Return when the run has ended, or when it waits and no person is present; called on the engine's loop."""
         engine, is_recheck = self._thread.engine, False
         while True:
             await engine.controller.join(self.run_id)

@@ -81,7 +81,7 @@ class WorkbenchStore:
             dry_run: Delete nothing.
 
         Returns:
-            One row per conversation that was deleted or, with `dry_run`, would be.
+            One row per conversation that was deleted or, with `dry_run`, would be deleted.
 
         Errors: `UsageError` if both `before` and `keep` are missing or an argument is invalid; `CassetteError` if a run
         cannot be sealed: the conversation of the run and all older conversations are not deleted.
@@ -117,6 +117,6 @@ class WorkbenchStore:
         return load_storage(self.path)
 
     def withdraw(self, host: str) -> int:
-        """Withdraw the decisions `always` on a host, so that pages of the host need an approval; return how many."""
+        """Withdraw the decisions `always` on a host; return their number. Pages of the host need an approval again."""
         check_text("host", host)
         return self._thread.call(self._thread.engine.approvals.withdraw(host.strip().lower()))

@@ -60,7 +60,7 @@ class ArtifactFlowServer(Configurable):
         return await asyncio.shield(self._opening)
 
     def stored_requests(self) -> list[dict[str, Any]] | None:
-        """Return the open requests of the store while the engine is closed; None while it is open.
+        """Return the open requests of the store while the engine is closed; None while the engine is open.
 
         JupyterLab asks for the requests repeatedly: opening the engine would create a store for a person who never uses
         the package, and would continue runs.

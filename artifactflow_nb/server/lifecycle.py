@@ -251,7 +251,7 @@ class RunLifecycle:
     # --- decisions ---------------------------------------------------------------------------------------------------
 
     async def resume(self, conversation_id: str | None, body: ResumeBody, user: str) -> StartedRun:
-        """Decide the requests of a waiting run, all or none, and continue it.
+        """Decide the requests of a waiting run, all or none, and continue the run.
 
         Args:
             conversation_id: The conversation that the run must have; None for any conversation.
@@ -391,7 +391,7 @@ class RunLifecycle:
     # --- artifacts and frames ----------------------------------------------------------------------------------------
 
     async def artifacts(self, conversation_id: str, message_id: str | None) -> list[dict[str, Any]]:
-        """List the artifacts of a branch, by default of the active one, without their texts."""
+        """List the artifacts of a branch, by default the active branch, without their texts."""
 
         async def work() -> list[Artifact]:
             message = message_id or (await self._engine.conversations.get(conversation_id)).active_message_id
@@ -436,7 +436,7 @@ class RunLifecycle:
     async def add_sources(self, body: SourcesBody) -> str:
         """Add files to the sources, and return a message for the user.
 
-        Errors: `UsageError` if users may add no files, for a path outside the root folder, and as `add_sources`.
+        Errors: `UsageError` if users may add no files, for a path outside the root folder, and as in `add_sources`.
         """
         self.check_writable()
         if self.root is None:
@@ -503,7 +503,7 @@ def open_lifecycle(
     Args:
         read_only: Reject all requests that change the store.
         model: The name of a model at the endpoint, or a model object; None for the configured model.
-        data_dir: The folder of the store; None for the configured one.
+        data_dir: The folder of the store; None for the configured folder.
         options: Further arguments of `Engine`, such as `approvals` and `clock`.
         settings: Settings, by the names of `Settings`.
 

@@ -20,7 +20,7 @@ class Route:
     Attributes:
         path: The path below the prefix; `{name}` matches one segment.
         body: The JSON object of the request; None for a request without a body.
-        is_documented: Whether the OpenAPI document lists it; the page's own paths may change.
+        is_documented: Whether the OpenAPI document lists the path; the page's own paths may change.
     """
 
     method: str

@@ -51,7 +51,7 @@ class SentEvent:
 class Mailbox(Generic[T]):
     """A queue in which one thread puts items and the loop of another thread takes them.
 
-    `shorten` reduces more than `limit` items; the limit grows if `shorten` cannot reduce the items.
+    If more than `limit` items wait, `shorten` merges items; the limit grows if `shorten` cannot merge them.
 
     Attributes:
         is_closed: Whether the reader must stop.
@@ -128,8 +128,8 @@ class EventQueue:
         """Add an event; called on the engine's thread.
 
         Pieces of text are not stored. Before the end of a model call whose pieces came earlier than the reader, the
-        reader gets one piece with the whole text. The piece has a number of the missing ones, or, between the events
-        of parallel jobs, the number of the event before.
+        reader gets one piece with the whole text. The piece has the number of a missing piece or, between the
+        events of parallel jobs, the number of the previous event.
         """
         is_new = event.seq > self._after
         if event.type is StreamEventType.LLM_CHUNK:
@@ -180,7 +180,7 @@ def _merge_chunks(waiting: list[SentEvent]) -> list[SentEvent]:
 
 
 def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:
-    """Encode events as server-sent events; an empty batch as a comment, which keeps the connection open.
+    """Encode events as server-sent events; an empty batch becomes a comment, which keeps the connection open.
 
     Args:
         batch: The events.
@@ -194,7 +194,7 @@ def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:
 
 
 def _text_of(sent: SentEvent) -> object:
-    """Return the key of the text to which a chunk belongs; for other events, their number."""
+    """Return the key of the text to which a chunk belongs; for another event, its number."""
     event = sent.event
     return (event.data["call_id"], event.data["kind"]) if event.type is StreamEventType.LLM_CHUNK else event.seq
 

@@ -51,7 +51,7 @@ class UserClient(RunClient):
         self._decide = decide
 
     def subrun(self, run_id: str) -> "UserClient":
-        """Return the client of a subrun; `NotFound` if it is not in the store."""
+        """Return the client of a subrun; `NotFound` if the subrun is not in the store."""
         return UserClient(self._thread, self.read(lambda db: load_run(db, run_id)), decide=self._decide)
 
     async def decide(self, request_id: str, decision: Decision) -> None:
@@ -109,8 +109,8 @@ class PageViews:
     async def receive(self, connection_id: str, key: str, message: Mapping[str, Any], user: str) -> None:
         """Open or close a view of a connected page, or pass a message of the page to the view.
 
-        Errors: `NotFound` if the connection or the view is closed or the connection belongs to another user, and for an
-        unknown view or conversation to open.
+        Errors: `NotFound` for a closed connection or view, for a connection of another user, and for an unknown view or
+        conversation to open.
         """
         connection = self._connections.get(connection_id)
         if connection is None or connection.user != user:

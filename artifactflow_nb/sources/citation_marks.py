@@ -1,8 +1,8 @@
 """Citation marks `[1]`: their numbers in a report, and their rendering.
 
-A mark cites an entry of the numbered list of sources at the end of a report: it shows the passage on hover, focus or
-tap, and links the source. The HTML needs no script and works in a saved notebook too; the mark of a source that the run
-has not read is dotted, and its passage says so. A sanitiser that removes the attributes leaves `[1]`:
+A mark cites an entry of the numbered list of sources at the end of a report: the mark shows the passage on hover, focus
+or tap, and links the source. The HTML needs no script and works in a saved notebook, too; the mark of a source that
+the run has not read is dotted, and its passage says so. A sanitiser that removes the attributes leaves `[1]`:
 
 ::
 
@@ -120,8 +120,8 @@ class ListedSource:
 def source_entries(markdown: str) -> list[re.Match[str]]:
     """Return the entries of the list of sources as matches of `ENTRY`, not the items of other numbered lists.
 
-    Such entries are below a heading such as `Sources`, or begin with a number in brackets that has no entry there. A
-    text without such entries may have a numbered list in the last section; it counts if each item is an entry.
+    An entry is below a heading such as `Sources`, or begins with a number in brackets that no entry below a heading
+    has. In a text without such entries, a numbered list in the last section counts if all its items match `ENTRY`.
     """
     if not (matches := list(ENTRY.finditer(markdown))):
         return []
@@ -157,7 +157,7 @@ def source_entries(markdown: str) -> list[re.Match[str]]:
 
 
 def listed_sources(*texts: str) -> dict[int, ListedSource]:
-    """Return the sources in the lists of texts of one run, by the numbers of their entries; the first text counts."""
+    """Return the sources in the lists of texts of one run, by number; of two entries with a number the first counts."""
     sources: dict[int, ListedSource] = {}
     for match in (entry for text in texts for entry in source_entries(text)):
         number, address = int(match[1]), entry_address(match)

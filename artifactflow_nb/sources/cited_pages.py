@@ -72,7 +72,7 @@ def page_picture(path: Path, number: int, passage: str = "") -> bytes:
 def _boxes(text_page: Any, passage: str) -> Iterator[tuple[float, float, float, float]]:
     """Return the boxes (left, top, right, bottom) of a passage in points; y grows upwards."""
     raw = import_library("pypdfium2.raw", "a PDF")
-    # Indices count the characters of the page; its text differs, with two for a character beyond the basic plane.
+    # Indices count characters of the page; a text has two characters for one beyond the basic plane.
     text = [chr(raw.FPDFText_GetUnicode(text_page, index)) for index in range(text_page.count_chars())]
     positions = [position for position, letter in enumerate(text) if letter.isalnum()]
     letters = "".join(text[position].casefold()[:1] for position in positions)

@@ -78,7 +78,7 @@ class Indexer:
         extractors: Extractors,
         progress: ProgressCallback | None = None,
     ) -> IndexCounts:
-        """Read files and store changed ones, batch by batch; cancellation loses the current batch only.
+        """Read files and store changed files, batch by batch; cancellation loses the current batch only.
 
         Args:
             root: The folder of the files; None to update known sources only.

@@ -125,7 +125,7 @@ class SourceManager:
         )
 
     async def refresh(self, source_ids: Iterable[str]) -> bool:
-        """Check the files of sources and index changed ones again; return whether any source changed.
+        """Check the files of sources and index changed files again; return whether any source changed.
 
         A source whose file is missing or no longer readable is removed.
 

@@ -52,7 +52,7 @@ def source_from_row(row: sqlite3.Row) -> Source:
 
 
 def sources_in_scope(db: sqlite3.Connection, scope: Sequence[str] | None) -> list[Source]:
-    """Return the sources of a scope, or all for None, sorted by id."""
+    """Return the sources of a scope, or all sources if `scope` is None, sorted by id."""
     scope_json = None if scope is None else json.dumps(list(scope))
     return [source_from_row(row) for row in db.execute(_SOURCES_IN_SCOPE, (scope_json,))]
 
@@ -64,7 +64,7 @@ def sources_token(db: sqlite3.Connection) -> tuple[int, int | None]:
 
 
 def main_sections(db: sqlite3.Connection, scope: Sequence[str], limit: int) -> list[tuple[Source, str]]:
-    """Return sources in a scope with the title of their longest section; if there are few, also further sections."""
+    """Return sources in a scope with the title of the longest section; if they are few, also further sections."""
     sql = f"""
         SELECT * FROM (
             SELECT own.*, sections.title AS section,

@@ -106,7 +106,7 @@ def stat_file(path: Path, uri: str, relative: PurePosixPath) -> FoundFile:
 
 
 def scan_root(path: Path, source_id: str) -> Path:
-    """Return the root of the scan that found a file, from its source id, or a file that was added alone."""
+    """Return the folder whose scan found a file, by the source id; a file that was added alone is its own root."""
     depth = source_id.count("/")
     return path.parents[depth - 1] if depth else path
 

@@ -1,1 +1,1 @@
-"""Storage in one SQLite file: schema and rows, without decisions."""
+"""Storage in one SQLite file: the schema, and access to its rows."""

@@ -63,7 +63,7 @@ class ApprovalStore:
         events: Sequence[EventRow],
         decision: Decision | None = None,
     ) -> bool:
-        """Store a request with its events and the decision of a policy, if there is any.
+        """Store a request with its events and, if a policy decided the request, with the decision.
 
         Returns False and stores only the `earlier` events if a parallel job has stored a request for the same
         subject.

@@ -1,8 +1,8 @@
 """Versions of artifacts and their visibility on the branches of a conversation.
 
-A version belongs to the message whose run wrote it. A branch sees the versions of its own messages; its current version
-is the newest one of the message nearest to its end. The plan of a turn is an ordinary artifact with the fixed id
-`task_plan`, visible in its own turn only.
+A version belongs to the message whose run wrote it. A branch sees the versions of its own messages; the current
+version is the newest version of the message nearest to the end of the branch. The plan of a turn is an ordinary
+artifact with the fixed id `task_plan`, visible in its own turn only.
 """
 
 import sqlite3

@@ -57,8 +57,8 @@ class Authorship:
     """The author of a version and the place where it is written.
 
     Attributes:
-        message_id: The message to which the version belongs: the branches through the message see the version. None
-            for all branches that have no other version.
+        message_id: The message to which the version belongs: the branches through the message see the version. If
+            None, every branch that has no other version sees the version.
         created_by: The agent's name, or `USER`.
         run_id: The run, or None for a person.
         tool_call_id: The tool call. A second write by the same call changes nothing and returns the first version.

@@ -179,7 +179,7 @@ SELECT json_extract(stored_text(args_json), '$.instruction') FROM tool_calls WHE
 """
 
 # The event has the parsed text. Parsing the stored content again could give another result, because only the tools
-# that the agent had been shown count as calls.
+# that the agent had been shown can be called.
 _REPLY = """
 SELECT stored_text(data_json) AS event, stored_text(reasoning) AS reasoning, finish_reason
 FROM llm_calls JOIN events USING (run_id)
@@ -298,7 +298,7 @@ class CallStore:
         return [row[0] for row in await self._database.fetch_all(_TEXT_AGENTS, (run_id,))]
 
     async def last_step(self, run_id: str, job_id: str) -> int:
-        """Return the number of a job's last turn, including failed turns; 0 without turns."""
+        """Return the number of a job's last turn, including failed turns; 0 before the first turn."""
         sql = "SELECT coalesce(max(step), 0) FROM llm_calls WHERE run_id = ? AND job_id = ?"
         ((step,),) = await self._database.fetch_all(sql, (run_id, job_id))
         return int(step)

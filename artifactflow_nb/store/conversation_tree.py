@@ -53,7 +53,7 @@ class TreeEntry:
     """A message as a node of the tree.
 
     Attributes:
-        parent_id: The message before it on its branch; None for a root.
+        parent_id: The previous message of the branch; None for a root.
         question: The first 300 characters of the question.
         response: The first 300 characters of the answer, or None.
         status: `running`, `waiting`, `completed`, `failed`, `cancelled` or `abandoned`.

@@ -55,7 +55,7 @@ class Conversation:
     Attributes:
         conversation_id: Id of the conversation.
         title: Title; by default the first question.
-        active_message_id: The message that a new question continues; None without messages.
+        active_message_id: The message that a new question continues; None if there are no messages.
         created_at: Time of creation.
         updated_at: Time of the newest question.
         n_messages: Number of messages on all branches.
@@ -163,14 +163,14 @@ class MessageTree:
         return self._children[self.parents[message_id]]
 
     def leaf(self, message_id: str) -> str:
-        """Return the newest message of the branches through this message, or the message itself without replies."""
+        """Return the newest message of the branches through this message, or the message itself if it has no reply."""
         subtree = set(self.descendants(message_id))
         return next(newest for newest in reversed(self.parents) if newest in subtree)
 
     def leaf_after_removal(self, message_id: str) -> str | None:
         """Return the active message after the message and its replies are deleted.
 
-        The active message is then the leaf of the newest sibling, or else the parent, or None for the only root.
+        That is the leaf of the newest sibling. If there is no sibling, it is the parent; for the only root, None.
         """
         if others := [other for other in self.siblings(message_id) if other != message_id]:
             return self.leaf(others[-1])
@@ -226,7 +226,7 @@ class StoredMessage:
     Attributes:
         message_id: Id of the message.
         conversation_id: Id of its conversation.
-        parent_id: The message before it on its branch; None for a root.
+        parent_id: The previous message of the branch; None for a root.
         content: The question.
         response: The answer, or None.
         status: `running`, `waiting`, `completed`, `failed` or `cancelled`.
@@ -374,8 +374,8 @@ class ConversationManager:
     async def delete_branch(self, message_id: str) -> None:
         """Delete a message and all its replies, with their runs and their artifact versions.
 
-        Other branches do not change. If the active branch contained the message, the branch of its newest sibling
-        becomes active, or else the parent's branch. Errors: `Conflict` while one of the runs is running.
+        Other branches do not change. If the active branch contained the message, the branch of the newest sibling
+        becomes active, or without a sibling the parent's branch. Errors: `Conflict` while one of the runs is running.
         """
 
         def work(db: sqlite3.Connection) -> None:

@@ -63,7 +63,7 @@ _TOO_DEEP = f"[left out: nested deeper than {MAX_DEPTH} levels]"
 
 
 def storable_number(number: object) -> int | None:
-    """Convert a number, also of numpy, to an int that a column can hold, or to None, which equals no row."""
+    """Convert a number, also of numpy, to an int that a column can hold; any other number becomes None."""
     try:
         integer = index(number)  # type: ignore[arg-type]  # raises TypeError for anything else
     except TypeError:
@@ -284,7 +284,7 @@ def _split(text: str, others: Iterable[tuple[str, str]]) -> list[str | tuple[str
 
 
 def _common_prefix_length(text: str, other: str) -> int:
-    """The number of equal characters at the beginning of two texts."""
+    """Return the number of equal characters at the beginning of two texts."""
     low, high = 0, min(len(text), len(other))
     while low < high:  # comparing slices is much faster than comparing characters
         middle = (low + high + 1) // 2

@@ -97,7 +97,7 @@ def store_error(path: Path, action: str, error: Exception, *, salvage: bool = Tr
 
 
 def sqlite_error_code(error: Exception) -> int:
-    """SQLite's primary result code for an exception, or the nearest code for an `OSError`; 0 for an unknown error."""
+    """Return SQLite's primary result code for an exception, or the nearest code for an `OSError`, or 0 if unknown."""
     # An encode error comes from an argument, not from the file.
     if isinstance(error, DAMAGE_ERRORS) and not isinstance(error, UnicodeEncodeError):
         return sqlite3.SQLITE_CORRUPT
@@ -107,9 +107,9 @@ def sqlite_error_code(error: Exception) -> int:
 
 
 def has_descriptors() -> bool:
-    """Try whether this process can open as many files as a store needs.
+    """Return whether this process can open as many files as a store needs.
 
-    SQLite reports a lack of file descriptors like any other file that it cannot open.
+    SQLite reports a lack of file descriptors like any other failure to open a file.
     """
     descriptors: list[int] = []
     try:

@@ -112,7 +112,7 @@ class Frame:
     def select_columns(self, selection: str | Iterable[str] | None, *optional: str) -> tuple[Column, ...]:
         """Return the columns with these names or groups, and the ids, in the frame's order; None and `all` select all.
 
-        `summary` selects its columns without the other ids. An optional column is selected only by its name, in
+        The selection `summary` has no further ids. An optional column is selected only by its name, in
         `selection` or in `optional`.
 
         Errors: `UsageError` for a name that is neither a column nor a group, with the existing names.

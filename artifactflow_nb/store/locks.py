@@ -88,7 +88,7 @@ def network_file_system(folder: Path, mounts: Path | None = None) -> str | None:
 
     Args:
         folder: The folder, which need not exist.
-        mounts: A file like `/proc/self/mounts`; None for that file.
+        mounts: The file with the mounts; None for `/proc/self/mounts`.
     """
     try:
         table = (mounts or MOUNTS).read_text(encoding="utf-8", errors="surrogateescape")

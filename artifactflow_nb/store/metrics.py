@@ -61,7 +61,7 @@ _MAX_SPREAD = 0.5
 
 
 def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> ExecutionMetrics:
-    """Compute the metrics of a run up to a time, usually now or its end; for a waiting run up to its last event."""
+    """Compute the metrics of a run up to a time, usually now or the end; of a waiting run, up to its last event."""
     status, *times, wait_ms = db.execute(_TIMES, {"run": run_id}).fetchone()
     started, last_event = map(from_microseconds, times)
     until = max(last_event if status == "waiting" else until, started, last_event)  # the clock may have been set back

@@ -2,7 +2,7 @@
 
 A `running` run names its owner: the engine and a number. If the engine's lock is free, the engine was closed or its
 process died, and the run is `abandoned`. Unlike a heartbeat, a lock needs no clock. If the engine releases a run
-before the end, the engine's process sees `abandoned` at once, and other processes when the engine is closed.
+before the end, its process sees `abandoned` at once; other processes see `abandoned` when the engine is closed.
 """
 
 import os
@@ -86,7 +86,7 @@ class RunLocks:
     def release(self, owner: str, *, is_over: bool = False) -> None:
         """Release an owner: from now on a run of this owner that is `running` in the store is abandoned.
 
-        With `is_over`, no run names the owner any longer.
+        If `is_over` is true, no run names the owner any longer.
         """
         if owner in self._owners:
             self._owners.discard(owner)

@@ -62,7 +62,7 @@ class PlanChange:
 
     Attributes:
         edit: The new plan, or a function of the current plan, which is called inside the write transaction.
-        job: The job that starts or, if the job has an outcome, ends; or None.
+        job: The job that starts, or that ends if the job has an outcome; None for no job.
         event_factories: Functions that create the events of the change, in order.
     """
 

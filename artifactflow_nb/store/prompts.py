@@ -76,7 +76,7 @@ class PromptEncoder:
     ) -> StoredPrompt:
         """Encode the prompt of a new call."""
         base = self._last.get(job)
-        # The ids differ if another process continued the job, or if the write of the cached call was lost.
+        # The last call is not the cached call if another process continued the job, or if a write was lost.
         last = db.execute(_LAST, job).fetchone()
         if last is None:
             base = None

@@ -133,7 +133,7 @@ class RunStore:
         self._database = database
 
     async def create(self, run: NewRun, new_conversation_id: str) -> StoredRun:
-        """Store a message, its run and the first event, in a new conversation unless the run names one."""
+        """Store a message, its run and the first event, in a new conversation unless the run names a conversation."""
         now = to_microseconds(run.started_at)
 
         def work(db: sqlite3.Connection) -> StoredRun:
@@ -211,7 +211,7 @@ class RunStore:
     async def pause(self, run_id: str, event: StreamEvent) -> bool:
         """Set the run to `waiting`, without an owner, and store the event of the pause.
 
-        Returns False and stores nothing if a decision has no event yet, because that event must come before `event`.
+        Returns False and stores nothing if a decision has no event yet: the event of the decision must precede `event`.
         """
 
         def work(db: sqlite3.Connection) -> bool:
@@ -313,7 +313,7 @@ def run_exists(db: sqlite3.Connection, run_id: str) -> bool:
 
 
 def load_full_id(db: sqlite3.Connection, beginning: str) -> str:
-    """Return the id of the only run with this beginning, or the beginning itself for no run or several runs."""
+    """Return the id of the run that begins like this; return the beginning unless exactly one run matches."""
     rows = db.execute("SELECT run_id FROM runs WHERE substr(run_id, 1, ?1) = ?2 LIMIT 2", (len(beginning), beginning))
     ids = [row["run_id"] for row in rows]
     return ids[0] if len(ids) == 1 else beginning

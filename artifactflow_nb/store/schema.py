@@ -60,7 +60,7 @@ class Table:
 
     Attributes:
         columns: SQL of the columns. The column `run_id` or `conversation_id` of the owner is added.
-        key: The column of the primary key; in a table of a run it is unique in the whole store.
+        key: The column of the primary key; in a table of a run, the key is unique in the whole store.
         owner: The owner of the rows: a run, a conversation, or the store.
         version: The version of the columns. A store that has the table in another version is refused.
         holds_jobs: Whether the rows are jobs of agents, with `job_id`, `instruction` and `started_at`.

@@ -77,7 +77,7 @@ class StoredBytes:
 
     Attributes:
         conversation_id: The conversation; None for content of no single conversation.
-        n_rows: Number of rows; None for `free pages` and `indexes and pages`, which have none.
+        n_rows: Number of rows; None for `free pages` and `indexes and pages`, which have no rows.
         n_bytes: Bytes of the stored values, without indexes and empty space in pages.
     """
 

@@ -45,7 +45,7 @@ class SubrunStore:
         return await self._database.read(work)
 
     async def is_start_published(self, tool_call_id: str) -> bool:
-        """Return whether the parent run has stored its `subrun_start` event; the process may die before."""
+        """Return whether the parent run has stored its `subrun_start` event; its process may have died before."""
         return await self._database.fetch_one(_START_EVENT, (tool_call_id,)) is not None
 
     async def calls(self, run_id: str) -> list[dict[str, Any]]:

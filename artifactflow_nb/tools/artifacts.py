@@ -102,7 +102,7 @@ def _check_writable(ctx: ToolContext, artifact_id: str) -> None:
 
 
 async def _preview_diff(ctx: ToolContext, args: BaseModel) -> str:
-    """Return a unified diff of the document, or of the passage alone if it is not unique in the document."""
+    """Return a unified diff of the document, or of the passage alone if the passage is not unique."""
     artifact_id, params = str(getattr(args, "id", "")), args.model_dump()
     try:
         artifact = await ctx.service(ArtifactManager).read(ctx.conversation_id, artifact_id, message_id=ctx.message_id)

@@ -274,7 +274,7 @@ class Tool:
     async def run(self, ctx: ToolContext, params: Mapping[str, Any]) -> ToolResult:
         """Validate the parameters and run the tool; a failure becomes a failed result for the model.
 
-        Errors: `StoreError` if the store itself fails; cancellation.
+        Errors: `StoreError` if the store itself fails; `CancelledError` if the task is cancelled.
         """
         limit = asyncio.timeout(self.timeout_s)
         try:

@@ -59,7 +59,7 @@ def _fields(schema: Mapping[str, Any], prop: Mapping[str, Any]) -> list[str]:
 
 
 def object_fields(schema: Mapping[str, Any], prop: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of an object parameter, by name, and no fields otherwise. Arguments as for `item_fields`."""
+    """Return the fields of an object parameter, by name; other parameters have no fields. See `item_fields`."""
     for alternative in prop.get("anyOf", [prop]):  # an optional object is `anyOf` of the object and null
         if alternative.get("$ref"):
             return _definition_fields(schema, alternative)

@@ -78,7 +78,7 @@ def lines_around(text: str, spans: Sequence[TextRange]) -> str:
 
 def nearest_passages(text: str, passage: str) -> str:
     """Return up to three windows of lines most similar to the passage, in text order, in the form `12: the line`."""
-    # A passage of punctuation only has no words.
+    # A passage that consists of punctuation has no words.
     tokenize: Callable[[str], Iterable[str]] = _words if _WORD.search(passage) else lambda text: "".join(text.split())
     targets = [frozenset(tokenize(piece.text)) for piece in _pieces(split_lines(passage))] or [frozenset()]
     vocabulary = frozenset[str]().union(*targets)
@@ -88,7 +88,7 @@ def nearest_passages(text: str, passage: str) -> str:
     matches = [shared(piece.text) for piece in pieces]
     frequency = Counter(token for tokens in matches for token in tokens)
     weight = {token: math.log(1 + len(matches) / n) for token, n in frequency.items()}
-    # The score of the window that starts at each piece, as many pieces as the passage has; tokens shared with the
+    # For each piece, the score of the window that starts there and is as long as the passage; tokens shared with the
     # passage's first and last piece count twice.
     start_score, end_score = (
         cache(lambda tokens, edge=edge: sum(weight[token] for token in tokens & edge))

@@ -148,7 +148,7 @@ def _position(step: Step) -> tuple[float, ...]:
     job = (float(number) for turn, _, position in calls for number in (turn, position))
     if step.position is None:
         return *job, step.step, 0
-    # A decision comes before the steps of the delegated job, which start with turn 1, and the call's result after them.
+    # A decision precedes the steps of the delegated job, which start with turn 1; the call's result follows the steps.
     return *job, step.step, step.position + 1, 0 if step.kind == "decision" else inf
 
 

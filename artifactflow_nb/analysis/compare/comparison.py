@@ -173,7 +173,7 @@ class Comparison(CardMixin):
     def first_difference(self) -> StepDiff | None:
         """First step that differs, or None; later differences may follow from this step.
 
-        For a run and its fork, the step that the fork changed, if it differs.
+        For a run and its fork, this is the step that the fork changed, if that step differs.
         """
         differing = [pair for pair in self.pairs if pair.outcome != "same"]
         return min(differing, key=lambda pair: not pair.is_fork_point) if differing else None

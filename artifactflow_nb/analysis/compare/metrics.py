@@ -97,6 +97,6 @@ def _figures(run: RunRows, metrics: ExecutionMetrics) -> Iterator[tuple[str, flo
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Return the sum of the known values, or None without known values, which is not the same as 0."""
+    """Return the sum of the known values, or None if all values are unknown: an unknown sum is not 0."""
     known = [value for value in values if value is not None]
     return fsum(known) if known else None

@@ -48,9 +48,9 @@ _EXTREME = re.compile(r"\s*(?:min|max)\s*\(\s*(?:\w+\.)?(\w+)\s*\)\s*", re.IGNOR
 def query(path: Path, sql: str, params: Params = None, *, timeout_s: float | None = None) -> "pd.DataFrame":
     """Run one SELECT and return its rows as a typed frame.
 
-    A result column with the name of a frame's column, or `min` or `max` of it, gets the type of that column if the
-    values fit it. Other types are inferred from the values: `Int64`, `Float64`, `string` or `object`. A second column
-    of the same name gets the suffix `_2`.
+    A result column with the name of a frame's column, or with `min` or `max` of such a column, gets the type of the
+    column if the values fit. Other types are inferred from the values: `Int64`, `Float64`, `string` or `object`. A
+    second column of the same name gets the suffix `_2`.
 
     Args:
         path: The store's file.
@@ -61,7 +61,7 @@ def query(path: Path, sql: str, params: Params = None, *, timeout_s: float | Non
     A function of SQLite, such as a LIKE over a long text, cannot be interrupted. The caller then continues at once, and
     the statement stops in the background when the function returns.
 
-    Errors: `UsageError` for an invalid statement or one that does more than read; `TimeoutError`.
+    Errors: `UsageError` for an invalid statement or a statement that does more than read; `TimeoutError`.
     """
     from artifactflow_nb.analysis.frames.packing import as_frame
 

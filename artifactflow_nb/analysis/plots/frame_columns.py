@@ -97,7 +97,7 @@ def rows_by_name(names: Sequence[str]) -> dict[str, list[int]]:
 
 
 def known_sum(values: Iterable[float | None]) -> float | None:
-    """Return the sum of the known values, or None without known values, which is not the same as 0."""
+    """Return the sum of the known values, or None if all values are unknown: an unknown sum is not 0."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

@@ -35,7 +35,7 @@ class TimelineSpan:
         first_token_ms: Time of a model's first text; None before the text, and for other kinds.
         status: `running`; for a model or tool then `ok`, `failed`, `denied` or `cancelled`; for a wait `waiting`, then
             the decision (`approved`, `edited`, `denied`, `instructed`) or `cancelled`.
-        group: The run if several are drawn, else empty.
+        group: The run if several runs are drawn, or an empty string.
         tokens: Input and output tokens of a model call; None if unknown.
     """
 
@@ -207,7 +207,7 @@ class SpanLog:
             self._spans[key] = replace(self._spans[key], first_token_ms=now_ms)
 
 
-# A gap that exceeds both this length and this share of the total work time is drawn as a band of `_BAND_SHARE` of it.
+# A gap longer than both this length and this share of the total work time becomes a band: `_BAND_SHARE` of the time.
 _MIN_FOLD_MS = 2000
 _MIN_FOLD_SHARE = 0.6
 _BAND_SHARE = 0.12
@@ -295,7 +295,7 @@ class TimelineLane:
     """Spans of one agent in one run.
 
     Attributes:
-        group: The run if several are drawn, else empty.
+        group: The run if several runs are drawn, or an empty string.
         rows: Spans in rows without overlaps.
         n_left_out: Number of spans that are not drawn, since more than `MAX_ROWS` overlap.
     """
@@ -344,7 +344,7 @@ def _lane(group: str, name: str, spans: Sequence[TimelineSpan], now_ms: float) -
 
 
 def clusters(row: Sequence[TimelineSpan], now_ms: float, narrow_ms: float) -> Iterator[SpanCluster]:
-    """Group a row into bars: neighbours of a kind merge if the spans and the gap between are below `narrow_ms`."""
+    """Group a row into bars: neighbours of a kind merge if both spans and the gap are below `narrow_ms`."""
     pending: list[TimelineSpan] = []
     for span in row:
         if pending:

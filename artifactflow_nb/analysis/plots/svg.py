@@ -196,7 +196,7 @@ def empty_drawing(title: str, message: str) -> str:
 
 
 def without_overlap(labels: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Drop labels of an axis (middle and text) that would touch an earlier one."""
+    """Drop labels of an axis (middle and text) that would touch an earlier label."""
     shown: list[tuple[float, str]] = []
     for x, text in labels:
         if all(abs(x - other) > (text_px(text) + text_px(name)) / 2 + COLUMN_PX for other, name in shown):

@@ -95,12 +95,12 @@ def span_detail(span: TimelineSpan) -> str:
 
 
 def note(n: int, text: str) -> list[str]:
-    """Return a sentence about a number of things if there are any."""
+    """Return a list with a sentence about `n` things; the list is empty if `n` is 0."""
     return [text] if n > 0 else []
 
 
 def omitted_note(n: int, omitted: str) -> list[str]:
-    """Return the sentence about things that are not drawn, if there are any."""
+    """Return a list with the sentence about `n` things that are not drawn; the list is empty if `n` is 0."""
     return note(n, translate("Not drawn: {omitted}.", omitted=omitted))
 
 

@@ -1,1 +1,1 @@
-"""Redaction of texts: known secrets, and whatever has the form of one."""
+"""Redaction of texts: known secrets, and texts in the form of a secret."""

@@ -12,7 +12,7 @@ MASK = "[secret]"
 """Replaces a secret in a text."""
 
 MIN_VALUE = 8
-"""Minimum length of a secret without a name that identifies it."""
+"""Minimum length of a secret that no name identifies."""
 
 _MIN_ALNUM = 4
 _MIN_PASSWORD = 6
@@ -49,7 +49,7 @@ _PLACEHOLDER_WORDS = _word_set(
     "credential credentials authorization bearer basic digest public private nothing forgotten needed mandatory "
     "boolean integer object array varchar bytes"
 )
-"""Descriptions of a value in place of the value."""
+"""Words that describe a value and are written in its place."""
 
 _CONNECTIVES = _word_set(
     "a an and are as at be by can case do end for free has in is it its less like must no non not of off on one only "
@@ -76,7 +76,7 @@ _FALSE_KEYS = frozenset({"monkey", "donkey", "turkey", "hockey", "jockey", "whis
 
 
 def _words(name: str) -> list[str]:
-    """Split a name into words in lower case; none for the name of metadata about a secret."""
+    """Split a name into words in lower case; the name of metadata about a secret has no words."""
     words = [word.lower() for word in _WORD.findall(name[:_MAX_NAME])]
     last_word = next((word for word in reversed(words) if not word.isdigit()), "")
     return [] if last_word in _METADATA_WORDS else words
@@ -97,12 +97,12 @@ def names_secret(name: str) -> bool:
 
 
 def names_password(name: str) -> bool:
-    """Whether a name is that of a password, which may consist of words."""
+    """Whether a name is the name of a password; a password may consist of words."""
     return ("pass" in name.lower() or "pwd" in name.lower()) and names_secret(name)
 
 
 def may_name_secret(name: str) -> bool:
-    """Whether a name in the query of an address can be that of a secret; there, `key` and `token` alone can be."""
+    """Whether the name of a query parameter can be the name of a secret; `key` and `token` alone can be, too."""
     return any(word.endswith(_QUERY_WORDS) and word not in _FALSE_KEYS for word in _words(name))
 
 

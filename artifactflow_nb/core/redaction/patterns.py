@@ -30,7 +30,7 @@ class Form:
     """A pattern of secrets.
 
     Attributes:
-        signs: Texts of which every match contains one; most texts contain none and are not searched.
+        signs: Every match contains one of these texts; a text that contains none of them is not searched.
         find: Returns the start and end offsets of the secrets in a text, in order.
     """
 
@@ -39,7 +39,7 @@ class Form:
 
 
 _ESCAPE = re.compile(r"(?:\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4})\Z")
-"""An escape sequence of JSON or an address before a key; its last character does not belong to a word."""
+"""An escape sequence before a key, in JSON or in an address; the key starts after the last character."""
 
 _MAX_ESCAPE = 6
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{30}[+/]\Z")
@@ -100,7 +100,7 @@ def _keys(begin: re.Pattern[str], keys: Sequence[tuple[str, re.Pattern[str]]], t
             at = match.end() - len(prefix)
             if at < end or not text.startswith(prefix, at):
                 continue
-            # A key starts neither within a word, except after an escape, nor in base64, which has a prefix by chance.
+            # A key starts neither within a word, except after an escape, nor in base64, which has prefixes by chance.
             before = text[at - 1 : at]
             if (before.isascii() and before.isalnum()) or before in {"_", "-"}:
                 can_start = _ESCAPE.search(text, max(at - _MAX_ESCAPE, 0), at) is not None
@@ -114,7 +114,7 @@ def _keys(begin: re.Pattern[str], keys: Sequence[tuple[str, re.Pattern[str]]], t
 def pattern_form(
     *signs: str, pattern: str | re.Pattern[str], accepts: Callable[[re.Match[str]], bool] = lambda _match: True
 ) -> Form:
-    """Create the form of a pattern: of each accepted match the last named group, or the whole match without groups."""
+    """Create a form that finds the last named group of each accepted match; without groups, the whole match."""
     compiled = re.compile(pattern)
 
     def find(text: str) -> Iterator[tuple[int, int]]:
@@ -179,7 +179,7 @@ _COOKIES = re.compile(
 
 
 def _queries(text: str) -> Iterator[_Span]:
-    """Find values in the query of an address; the value of a plain `key` or `token` only if it looks random."""
+    """Find secrets in the query of an address; the value of a plain `key` or `token` must look random."""
     end = 0
     for match in _QUERY_NAME.finditer(text):
         name = match["name"]
@@ -216,7 +216,7 @@ def _named_values(text: str) -> Iterator[_Span]:
 
 
 def _unquoted(text: str, match: re.Match[str]) -> tuple[_Span, bool]:
-    """The range of the value without quotes after a name, and whether it is a secret."""
+    """Return the range of an unquoted value after a name, and whether the value is a secret."""
     name, at = match["name"], match.end()
     plain = _UNQUOTED.match(text, at)
     if plain is not None and looks_random(plain[0]):
@@ -254,7 +254,7 @@ FORMS: tuple[Form, ...] = (
     ),
     *(pattern_form(prefix, pattern=f"(?<={re.escape(prefix)}){rest}") for prefix, rest in _ADDRESSES),
     pattern_form("PRIVATE KEY", pattern=_PEM),
-    # A user and a password; a user alone only if it looks random.
+    # A user with a password, or a user alone that looks random.
     pattern_form("@", pattern=_USER, accepts=lambda match: ":" in match["value"] or looks_random(match["value"])),
     Form(("=",), _queries),
     # The fields of a digest, or the credential of another scheme.
@@ -269,7 +269,7 @@ FORMS: tuple[Form, ...] = (
         pattern=_BEARER,
         accepts=lambda match: looks_random(match["value"]) or (bool(match["open"]) and is_literal(match["value"])),
     ),
-    # All cookies of a header if the value of one looks random.
+    # All cookies of a header if the value of one cookie looks random.
     pattern_form(
         "ookie",
         "OOKIE",
@@ -282,4 +282,4 @@ FORMS: tuple[Form, ...] = (
     pattern_form("</", pattern=_TAGGED, accepts=lambda match: is_secret(match["name"], match[match.lastgroup or 0])),
     Form((":", "="), _named_values),
 )
-"""All patterns; those of keys with a prefix of their own come first."""
+"""All patterns; the patterns of keys with a known prefix come first."""

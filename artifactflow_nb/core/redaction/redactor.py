@@ -1,4 +1,4 @@
-"""Redaction of texts and JSON values: known secrets, and texts that match the pattern of one.
+"""Redaction of texts and JSON values: known secrets, and texts that match a pattern of secrets.
 
 A secret becomes `[secret]` in every context, so that a redacted question matches its redacted recording. Prose about
 keys and tokens is unchanged. Redaction is repeated until nothing changes; its time is linear in the length of the text.
@@ -34,7 +34,7 @@ class Redactor:
     """Replaces secrets in texts and values.
 
     Args:
-        secrets: Known secret values; those of fewer than 8 letters or 4 characters count as placeholders.
+        secrets: Known secret values; a value of fewer than 4 characters, or 8 if all are letters, is a placeholder.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -56,7 +56,7 @@ class Redactor:
         return redacted  # type: ignore[no-any-return]
 
     def with_recorded_texts(self, recorded: T, now: T) -> T:
-        """Copy the current value with the recorded texts where these differ only in secrets.
+        """Copy the current value; a text that differs from the recorded text only in secrets becomes the recorded text.
 
         The result does not depend on which secrets were known when the value was recorded, or are known now.
         """
@@ -112,7 +112,7 @@ class Redactor:
 
 
 def is_searchable(secret: str) -> bool:
-    """Whether texts are searched for a known secret: it is neither a placeholder nor part of the mask."""
+    """Whether texts are searched for a known secret; a placeholder or a part of the mask is not searched for."""
     secret = secret.strip()
     return _is_long_enough(secret) and secret not in MASK and MASK not in secret
 
@@ -128,7 +128,7 @@ def spellings_of(secrets: Iterable[str]) -> tuple[str, ...]:
 
 
 def spelling_pattern(spelling: str) -> str:
-    """Return the regular expression for a spelling; a short one counts only as a whole word."""
+    """Return the regular expression for a spelling; a short spelling matches whole words only."""
     pattern = re.escape(spelling)
     return pattern if len(spelling) >= SHORTEST_WORD else rf"(?<![^\W_]){pattern}(?![^\W_])"
 
@@ -149,9 +149,9 @@ def _spellings(secret: str) -> Iterator[str]:
 
 
 def is_same_text(recorded: str, now: str) -> bool:
-    """Whether two texts are equal if each mask in the recorded one matches one secret in the other.
+    """Whether two texts are equal if each mask in `recorded` stands for one secret in `now`.
 
-    A mask matches no spaces, quotes, brackets or separators, which a change of the text around it would contain.
+    A mask stands for no spaces, quotes, brackets or separators: no mask hides a change of the text around a secret.
     """
     first, *parts = recorded.split(MASK)
     if not parts or not now.startswith(first):

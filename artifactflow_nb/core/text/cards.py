@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self, TypeVar, overload
 from artifactflow_nb.core.text.format import clip, cut, pad, width
 
 MAX_ROWS = 20
-"""Maximum number of rows in a table; a line below it gives the number of omitted rows."""
+"""Maximum number of rows in a table; a line below the table gives the number of omitted rows."""
 
 _CELL_COLUMNS = 300
 _PLAIN_COLUMNS = 60

@@ -24,7 +24,7 @@ _SIMPLIFIED = frozenset(
 )
 _KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
 
-# Content words that contain the character of a function word, and are not split there.
+# Content words that contain the character of a function word; no content word is split.
 _CONTENT_WORDS = """
 会议 会员 会计 会话 会场 会签 机会 社会 协会 大会 开会 委员会 會議 會員 會計 會話 會場 機會 社會 協會 大會 開會 委員會
 能力 能源 能量 能耗 功能 性能 智能 可能 节能 技能 职能 效能 節能 職能
@@ -58,7 +58,7 @@ _SPLIT = re.compile(f"(?P<content>{'|'.join(sorted(_CONTENT_WORDS.split(), key=l
 
 _ENGLISH_WORD = re.compile(r"[A-Za-z]+")
 
-# English function words that are never the subject of a question; `None` and `not` are missing because they may be.
+# English function words that are never the subject of a question; `None` and `not` are missing: both may be a subject.
 QUESTION_WORDS = frozenset(
     """
 a about an are be been can could did do does for get had has have how i is it its me my of our should than that the

@@ -142,7 +142,7 @@ class DiffLine(NamedTuple):
 
 
 class DiffRow(NamedTuple):
-    """A row of a side-by-side diff: an old line and a new line, which need not be similar, or None in place of one."""
+    """A row of a side-by-side diff: an old line and a new line, which need not be similar; either may be None."""
 
     old: DiffLine | None
     new: DiffLine | None

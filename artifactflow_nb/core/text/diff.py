@@ -226,7 +226,7 @@ class TextDiff:
 
     @property
     def _texts(self) -> tuple[str, str]:
-        """The texts; if both lack a line feed at the end, both get one, because only a difference counts."""
+        """Both texts; if neither ends with a line feed, each gets a line feed, because only a difference counts."""
         end = "" if self.a.endswith("\n") or self.b.endswith("\n") else "\n"
         return self.a and self.a + end, self.b and self.b + end
 

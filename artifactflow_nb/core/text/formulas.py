@@ -36,7 +36,7 @@ _ENDS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)", "$": "$"}
 """End of a formula by its start; the longer start comes first."""
 
 _WORD = re.compile(rf"(?!(?:th|st|nd|rd|s)\b)(?![{CJK}])[\w$]")
-"""A word beside which a dollar sign is no mark of a formula, except endings as in `$n$th`; Chinese has no spaces."""
+"""A letter or digit beside which a dollar sign marks no formula; not in endings (`$n$th`) or Chinese (no spaces)."""
 _PRICE = re.compile(r"\d[\d.,]*\s*(?:/?\s*[A-Za-z]{2,}|[-–/]\s*$|%)")
 """Start of a text between two dollar signs that belong to prices: `5 and 6`, `5/month`, `5-`; `2/3` is a formula."""
 _PROSE = re.compile(r"[^\\{}]*?(?:\b[A-Za-z]{2,}[,.;:]?\s+){3}")
@@ -205,7 +205,7 @@ def mathml(tex: str, *, is_display: bool) -> str:
         return ""
     root.attrib = {"display": root.attrib["display"], "alttext": " ".join(tex.split())}
     drawing = "".join(_serialise(root))
-    # The converter writes commands and column separators that it does not understand as text.
+    # The converter writes unknown commands and column separators as text.
     return "" if r">\\" in drawing or re.search(r">\\[A-Za-z]|<mi>&amp;</mi>", drawing) else drawing
 
 

@@ -107,11 +107,11 @@ class Footnote(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Footnotes:
-    """The footnotes of a text, compared by their content at the cost of one number.
+    """The footnotes of a text, with an id that depends on their content, so that comparisons are cheap.
 
     Attributes:
         by_name: The footnotes by name, in the order of their numbers; footnotes without a reference come last.
-        id: Beginning of the footnotes' element ids, as a page may show several texts.
+        id: Prefix of the element ids of the footnotes; it differs between the texts of a page.
     """
 
     by_name: Mapping[str, Footnote]
@@ -385,7 +385,7 @@ def safe_markdown(text: str) -> str:
         # JupyterLab puts the info string of a fence into an attribute: only the language name is left.
         markdown = _FENCE_WORDS.sub(lambda match: match[1] + (_LANGUAGE.match(match[2]) or [""])[0], markdown)
         if not markdown.startswith(("```", "~~~", "    ", "\t")):
-            # As lines of one paragraph, the sources and the notes would run together.
+            # Sources become list items and notes become paragraphs: as lines of one paragraph they would run together.
             markdown = _list_sources(_replace_outside_code(markdown, _ESCAPED_NAMES), r"- [\1] ")
             markdown = _NOTE_TEXT.sub(lambda match: f"{match[0].rstrip()}\n\n", markdown).rstrip()
         may_change = ("$" in markdown or _PLAIN_TAG.search(markdown)) and not markdown.startswith(("```", "~~~"))
@@ -463,6 +463,6 @@ def _is_active(markdown: str, parser: MarkdownIt) -> bool:
 
 
 def _escape_markdown(text: str) -> str:
-    r"""Escape a text without `\(` and `\[`, which begin formulas: an escaped `]` prevents links and images, too."""
+    r"""Escape a text, but not `(` and `[`: `\(` and `\[` begin formulas. An escaped `]` prevents links and images."""
     text = re.sub(r"([\\`*_{}\]#+!|~$])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
     return re.sub(r"\\\\(?=[()\[]|\\\])", "&#92;", text)

@@ -33,7 +33,7 @@ _STYLES = {
     "timeline.css": "af-(?:drawing|timeline)",
     "tree_view.css": "af-branches",
 }
-"""Pattern of the beginning of a class name that needs the style file; a notebook has only the styles that it uses."""
+"""Beginnings of class names, as patterns, by the style file that the classes need. An output has no other styles."""
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _RULE = re.compile(r"\s*([^{}]+?)\s*(\{(?:[^{}]|\{[^{}]*\})*\})")
 """A rule, or an at-rule with its inner rules."""
@@ -160,7 +160,7 @@ def comparison_heading(kind: str, title: str = "") -> str:
 
 
 def comparison_table(rows: Sequence[ComparisonRow]) -> str:
-    """Render the table of a comparison, with a column of differences if there are any."""
+    """Render the table of a comparison, with a column of differences if a row has a difference."""
     columns = ("", *SIDES, "difference") if any(row.difference for row in rows) else ("", *SIDES)
     return panel_table(columns, [row[: len(columns)] for row in rows], "Comparison")
 

@@ -37,7 +37,7 @@ _CALL_KEYS = {"type", "id", "tool_call_id", *_NAMES, *_ARGUMENTS}
 
 
 class AmbiguousCall(Exception):
-    """A call cannot be read without guessing; internal to the readers, which report the reason to the model.
+    """A call cannot be read without guessing. The readers catch this error and report the reason to the model.
 
     Args:
         reason: The problem, in words for the model.
@@ -119,7 +119,7 @@ def _load(joined: str, position: int) -> Any:
 
 
 def storable_json(value: Any) -> Any:
-    """Replace lone surrogates, which JSON allows and UTF-8 does not; `ValueError` or `TypeError` for other values."""
+    """Replace lone surrogates, which UTF-8 cannot encode; `ValueError` or `TypeError` for a value that is not JSON."""
     return json.loads(json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
 
 

@@ -94,7 +94,7 @@ class _ValueReader:
         limit = self._places.closing(("params", *ends), opened)
         following = self._places.next_call(opened)
         if close and limit and limit[0] < close[0] and (following is None or following > limit[0]):
-            raise AmbiguousCall(f"the end of <{tag}> is missing or not clear", close[1])  # it may quote another call
+            raise AmbiguousCall(f"the end of <{tag}> is missing or not clear", close[1])  # a value may quote a call
         if not close:  # an unclosed value ends with its call if nothing else can be meant
             if limit is None or _MARKUP.search(self._text, opened, limit[0]):
                 raise AmbiguousCall(f"the end of <{tag}> is missing or not clear", opened)
@@ -220,7 +220,7 @@ class TextCallReader:
     def _read(self, opening: re.Match[str], draft: _CallDraft) -> ParsedCalls:
         if opening["name"]:
             return self._elements(opening.start(), draft)
-        # Families have an outer mark around the marks of single calls, and some models write a tag twice.
+        # Some families put an outer mark around the marks of the calls, and some models write a tag twice.
         while (
             (repeated := CALL.match(self._text, _skip_blanks(self._text, opening.end())))
             and begins_call(repeated)
@@ -286,7 +286,7 @@ class TextCallReader:
         return self._ended(calls, position, ends)
 
     def _ended(self, calls: list[ToolCall], position: int, ends: tuple[str, ...]) -> ParsedCalls:
-        """Return complete calls with the text up to their closing tag, if there is one."""
+        """Return complete calls, and the text between the calls and their closing tag."""
         closing = self._places.closing(ends, position)
         following = self._places.next_call(position)
         if closing and (following is None or closing[0] < following):

@@ -18,7 +18,7 @@ _FENCE_BEFORE_CALL = re.compile(rf"{_FENCE}$")
 _UNDECIDED_START = re.compile(r"\s*(?:$|[{\[].{0,30}$|[acf][a-z]{0,19}(?: t?o?=?[a-z]{0,9}\.?|\[\s*)?$)", re.DOTALL)
 _NAME = re.compile(r"<name>\s*(?:<!\[CDATA\[)?\s*([\w.-]+)")
 _WINDOW_CHARS = 80
-"""More than any fence, mark or `<name>` with a tool name that pieces may split; bounds the work for a piece."""
+"""Longer than any fence, mark or `<name>` element with a tool name; it bounds the text to search after a piece."""
 
 
 class ReplyPart(NamedTuple):
@@ -42,8 +42,8 @@ class ReplySplitter:
     piece. Prose and calls together are the whole reply.
 
     Attributes:
-        is_open: Whether text is withheld, a call has begun, or nothing has arrived. Otherwise, a piece without
-            `MARKS` is prose, and `feed` need not be called if `last` is set.
+        is_open: Whether text is withheld, a call has begun, or nothing has arrived. While `is_open` is false, a piece
+            without `MARKS` is prose: its caller may set `last` to the end of the piece instead of calling `feed`.
         last: The last character of the published prose.
     """
 
@@ -118,7 +118,7 @@ class PartialParameter:
             if opening is None:
                 self._rest = self._rest[-_MAX_OPENING_CHARS:]
                 break
-            self._openings = [opening.re]  # a call has one form, and its text may look like the other one
+            self._openings = [opening.re]  # a call has one form, and its text may look like another form
             is_json = opening.re.pattern.startswith('"')
             self._read_value = self._json if is_json else self._cdata if opening["cdata"] else self._xml
             self._rest = self._rest[opening.end() :]

@@ -163,7 +163,7 @@ def parse_reply(
 
 
 def _bare_calls(body: str, shown: DisplayedTexts, offered: Collection[str] | None) -> tuple[ToolCall, ...]:
-    """Parse a text that consists only of calls in JSON or Python, as some models do; any other text has no calls."""
+    """Parse a text that consists only of calls in JSON or Python, as some models write; any other text has no calls."""
     calls: list[tuple[str, Any]] = []
     is_sure = True
     try:

@@ -68,7 +68,7 @@ def best_quotes(
     *,
     max_sentences: int = MAX_SENTENCES,
 ) -> list[SourceQuotes]:
-    """Quote the best sentences of the best documents, best first, or an empty list without an answer.
+    """Quote the best sentences of the best documents, best first; return no quotes if no document answers.
 
     Args:
         query: The question.
@@ -102,7 +102,7 @@ def best_quotes(
 def missing_words(query: Query, counts: WordCounts | None, quotes: Sequence[SourceQuotes]) -> tuple[str, ...]:
     """Return the words of a question that identify the answer and that no quote has, as the question spells the words.
 
-    The words are names, the rarest words of the sources, and beside a known name the words that no source has.
+    The words are names, the rarest words of the sources and, if the question has a known name, words of no source.
     """
     if counts is None or not quotes:
         return ()
@@ -159,7 +159,7 @@ class RatedSentence:
 
 
 def _quote(scorer: Scorer, documents: Sequence[ParsedDocument], question: str, room: int) -> list[SourceQuotes]:
-    """Quote each document: the best sentence, then others in reading order. The first document has most quotes."""
+    """Quote each document: the best sentence, then others in reading order. The first document gets most quotes."""
     related = related_words(scorer, documents)
     quotes: list[SourceQuotes] = []
     best = 0.0

@@ -77,7 +77,7 @@ def coordinate(turn: Turn) -> Reply:
     has_read = _jobs(turn, _READER)
     reading = turn.texts_of("call_subagent", agent_name=_READER) if has_read else turn.texts_of("web_fetch")
     searches = turn.texts_of("call_subagent", agent_name=_SEARCHER)
-    # A search without hits shows that the sources are silent; with hits, only reading the sources shows that.
+    # A search without hits shows that the sources are silent; after a hit, only reading the sources can show this.
     evidence = reading if hits else searches
     failed = [entry for entry in turn.calls if entry.error and entry.call.name in ("call_subagent", *LOOKUP_TOOLS)]
     problems = [f"{entry.params.get('agent_name', entry.call.name)}: {entry.error}" for entry in failed]
@@ -179,7 +179,7 @@ def _search(turn: Turn) -> Reply | None:
 
 
 def _hits(turn: Turn) -> list[SearchHit]:
-    """Return the hits of all searches by rank: the first hit of each search, then the second of each."""
+    """Return the hits of all searches by rank: the first hit of each search, then the second hits."""
     ranked = zip_longest(*(read_hits(entry.text) for entry in turn.calls_of("web_search")))
     hits = [hit for rank in ranked for hit in rank if hit is not None]
     return list({hit.address: hit for hit in reversed(hits)}.values())[::-1]

@@ -80,7 +80,7 @@ class Turn:
 
     @classmethod
     def of(cls, request: ModelRequest) -> "Turn":
-        """Create the turn of a request; without a context, its last user message is the question."""
+        """Create the turn of a request; the last user message of a request without a context is the question."""
         question = next((message.content for message in reversed(request.messages) if message.role == "user"), "")
         tools = (tool.name for tool in request.tools) if request.tool_choice == "auto" else ()
         return cls(request.context or ModelContext(question, question), frozenset(tools))

@@ -149,10 +149,10 @@ class OpenAIModel:
         stall_timeout_s: Maximum seconds between two pieces of a reply, after its first text. An endpoint that sends the
             arguments of a native call as a whole is silent while it writes the arguments.
         extra_body: Further fields of every request, for example `max_tokens` or `chat_template_kwargs`.
-        context_tokens: The context window of the models in tokens; None to ask the endpoint and, if it reports
-            none, to look up the name of the model.
+        context_tokens: The context window of the models in tokens; None to ask the endpoint, or to
+            look up the name of the model if the endpoint reports no window.
         prompt_cache: Whether to mark the beginnings of prompts with `cache_control`, for endpoints that cache on
-            request only, such as Anthropic's models behind OpenRouter. Others need no marks, and may reject marks.
+            request only, such as Anthropic's models behind OpenRouter. Other endpoints may reject the marks.
         sleep: Async function that waits before a retry, in seconds.
 
     Attributes:
@@ -291,7 +291,7 @@ class OpenAIModel:
         yield turn.reply(request, self._origin(request), default_model=self._model, attempts=attempt)
 
     async def list_models(self) -> list[str]:
-        """Return the sorted names of the endpoint's models; `ModelError` if it does not list models."""
+        """Return the sorted names of the endpoint's models; `ModelError` if the endpoint does not list models."""
         async with self._request("models") as client:
             answer = await client.get("/models", cast_to=object)
         payload: object = answer
@@ -509,7 +509,7 @@ class StreamedReply:
         calls: The native calls so far.
         fields: The unknown fields of the message so far.
         finish_reason: The endpoint's reason for the end of the reply; empty before the end.
-        ttft_ms: Milliseconds until the first delta, or None before it.
+        ttft_ms: Milliseconds until the first delta, or None before the first delta.
         headers: The headers of the response.
     """
 

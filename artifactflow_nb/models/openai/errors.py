@@ -1,7 +1,7 @@
 """Errors of endpoints: messages that say what to do, sorted into temporary and permanent failures.
 
-Invalid addresses and keys are reported before the first request. No message contains the API key, even if the endpoint
-repeats it, or credentials from the address.
+Invalid addresses and keys are reported before the first request. No message contains the API key or credentials from
+the address, even if the endpoint repeats them.
 """
 
 import os
@@ -43,7 +43,7 @@ _OVERFLOW = re.compile(
     r"\btokens\b.{0,60}(?:exceed|less than|must be <)|超长",
     re.IGNORECASE,
 )
-# A request beyond the tokens of a minute fails after any wait: OpenAI answers 429, Groq 413.
+# A request that exceeds the tokens per minute fails after any wait: OpenAI answers 429, Groq 413.
 _TOO_LARGE = re.compile(r"request (?:body |entity )?(?:is )?too large", re.IGNORECASE)
 _CLIENT_ERRORS = range(400, 500)
 _UNKNOWN_FIELD = frozenset({400, 422})
@@ -204,7 +204,7 @@ class Endpoint:
         return (BadSample if BAD_SAMPLE.search(reason) else ModelUnavailable)(message)
 
     def empty_error(self, problem: str) -> BadSample:
-        """Return the error for a complete reply without an answer and calls, which the next sample may have."""
+        """Return the error for a complete reply that has neither an answer nor calls; another sample may have some."""
         advice = "Ask again, or choose another model."
         error = BadSample(f"{self.display_url} ended the reply with {problem}. {advice}", retry_after_s=0.0)
         error.is_call = "call" in problem
@@ -385,7 +385,7 @@ def transport_errors() -> tuple[type[Exception], ...]:
 
 def _is_final(status: int, body: object) -> bool:
     """Return whether a retry cannot help."""
-    # A used-up quota has status 429 like a rate limit, but does not pass.
+    # A used-up quota has the status 429 of a rate limit, but no wait restores the quota.
     code = body.get("code") if isinstance(body, Mapping) else None
     return code == "insufficient_quota" or (status in _CLIENT_ERRORS and status not in _TEMPORARY)
 

@@ -6,7 +6,7 @@
     deltas ──> NativeCallReader ──> ToolCall ...
 
 Call ids in requests follow from positions, so that equal transcripts are equal bytes. A streamed fragment belongs to
-the call with its id or index or, without both, to the latest call; a new call needs a name. Fragments are joined once,
+the call with its id or index; without both, to the latest call. A new call needs a name. Fragments are joined once,
 so reading takes linear time.
 """
 

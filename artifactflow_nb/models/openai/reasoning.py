@@ -53,8 +53,8 @@ def _text(value: Any) -> str:
 class AnswerText:
     """Accumulated text of a turn.
 
-    After a `</think>` without opening tag, the text before it counts as reasoning. The text was already streamed as
-    answer, but `content` does not contain it.
+    The text before a `</think>` without opening tag counts as reasoning. This text was already streamed as answer,
+    but `content` omits the text.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class AnswerText:
         return ""
 
     def _start(self, text: str) -> str:
-        """Recognise the beginning of the text; return the rest."""
+        """Recognise an opening mark at the beginning of the text; return the rest of the text."""
         beginning = text.lstrip(_BLANKS)
         opening = next((mark for mark in THINKING if beginning.startswith(mark)), None)
         if opening:
@@ -165,7 +165,7 @@ class AnswerText:
         return deltas
 
     def _hold_back(self, text: str) -> str:
-        """Set aside an end of the text that may be the start of a mark; return the text before it."""
+        """Set aside an end of the text that may be the start of a mark; return the text before that end."""
         partial = _PARTIAL_MARK.search(text, max(0, len(text) - _MAX_MARK_CHARS))
         if partial is None or (partial[0][0] == "a" and self._closing is not _BARE_END):
             return text

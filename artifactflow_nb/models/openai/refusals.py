@@ -105,7 +105,7 @@ def without_refused(fields: Mapping[str, Any], refused: Refused) -> dict[str, An
 
 
 def with_stand_ins(field: str, messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Copy messages with a placeholder for a demanded field in each assistant message, or first call, without it."""
+    """Copy messages; add a placeholder for a demanded field to assistant messages, or first calls, that lack it."""
     copies: list[Mapping[str, Any]] = []
     for message in messages:
         copy, stand_in = message, _STAND_INS[field]

@@ -13,7 +13,7 @@ LITELLM_COST = "x-litellm-response-cost"
 
 
 def read_usage(reported: Mapping[str, Any], headers: Mapping[str, str]) -> Usage | None:
-    """Return the usage in a reply, or None without the number of prompt or reply tokens.
+    """Return the usage in a reply, or None if the number of prompt or reply tokens is missing.
 
     Some endpoints, such as those of Gemini and xAI, bill thinking that they count in the total only.
     """

@@ -86,7 +86,7 @@ class PageText:
 
 
 def read_page(markup: str, url: str = "") -> PageText:
-    """Read a page; `LibraryMissing` without lxml and trafilatura.
+    """Read a page; `LibraryMissing` if lxml or trafilatura is not installed.
 
     `url` makes links absolute; without `url`, relative links become plain text.
     """

@@ -52,7 +52,7 @@ class Fragment(NamedTuple):
 
 
 def read_columns(boxes: Sequence[Fragment]) -> list[Fragment]:
-    """Return the lines of a page column by column, or an empty list unless the file has the lines row by row.
+    """Order the lines of a page by column if the file has them by row; return an empty list for any other order.
 
     Tables are unchanged, since cells do not fill the columns.
     """
@@ -214,7 +214,7 @@ def mend_words(pages: Sequence[str]) -> Iterator[str]:
 def _without_heads(pages: Sequence[str]) -> list[str]:
     """Remove page numbers and running heads: lines at the edges of neighbouring pages that differ by the page's number.
 
-    The first occurrence of a head without a number stays. Beside a separate page number, other numbers are data.
+    The first occurrence of a head without a number stays. If a page has a separate page number, other numbers are data.
     """
     split = [page.split("\n\n") for page in pages]
     places: dict[_Pattern, set[int]] = defaultdict(set)

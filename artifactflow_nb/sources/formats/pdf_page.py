@@ -132,7 +132,7 @@ def _place_lines(raw: Any, text_page: Any, page_text: _PageText, turns: int) -> 
 
 
 def _in_columns(raw: Any, text_page: Any, lines: Sequence[PlacedLine]) -> list[PlacedLine]:
-    """Return the lines of a page column by column, or an empty list unless the file has the lines row by row."""
+    """Order the lines of a page by column if the file has them by row; return an empty list for any other order."""
     count = raw.FPDFText_CountRects(text_page, 0, -1)
     if count > _MAX_FRAGMENTS or not may_have_columns([line.x for line in lines], count - len(lines)):
         return []

@@ -60,7 +60,7 @@ class WordText:
 def read_word(data: bytes) -> WordText:
     """Read a Word document.
 
-    Insertions are read. Deletions are not read, nor are comments, which are not part of the text.
+    Insertions are read; deletions and comments are not read.
 
     Errors: `UnreadableFile` for a broken, encrypted or too large file.
     """

@@ -107,7 +107,7 @@ class Styles:
 
 
 class ListNumbers:
-    """The numbers of the paragraphs of lists, which a document does not contain but Word counts."""
+    """Counts the paragraphs of lists, as Word does: a document does not contain their numbers."""
 
     def __init__(self, roots: list[Element]) -> None:
         entries = [entry for root in roots for entry in root]
@@ -116,7 +116,7 @@ class ListNumbers:
         self._counts: dict[str, dict[int, int]] = defaultdict(dict)
 
     def label(self, list_id: str, level: int) -> str:
-        """Return the next number of a list, with a space, or `- `, or "" for no list."""
+        """Return the next number of a list with a space, `- ` for a bullet, or "" outside of a list."""
         entry = self._lists.get(list_id)
         form_id = value(child(entry, "abstractNumId"))
         levels = {int(value(part, "ilvl")): part for part in self._forms.get(form_id, ()) if name(part) == "lvl"}
@@ -137,7 +137,7 @@ class ListNumbers:
 
 
 def _number(number: int, style: str) -> str:
-    """Write a number in the style of a list; digits stand for an unknown style."""
+    """Write a number in the style of a list; a number in an unknown style is written in digits."""
     text = str(number)
     if style.endswith("Letter"):
         text = chr(ord("a") + (number - 1) % 26) * ((number + 25) // 26)

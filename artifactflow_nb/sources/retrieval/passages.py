@@ -2,7 +2,7 @@
 
 Markdown, plain text with underlined headings, and Chinese plain text with numbered headings (`第一章 总则`, `一、范围`)
 are supported. A single line above more deeply indented text is the term of a definition (`object.__len__(self)`), and
-also its heading.
+also the heading of the definition.
 """
 
 import re
@@ -215,7 +215,7 @@ def split_passages(text: str, blocks: Iterable[TextBlock] | None = None) -> list
     group: list[TextBlock] = []
     above: list[TextBlock] = []
     for block in split_blocks(text) if blocks is None else blocks:
-        # A second term of the same depth directly below the first term shares the text of the first.
+        # A second term of the same depth directly below the first term shares the text of the first term.
         starts = block.kind in {"heading", "term"} and not (group and group[-1].kind == "term")
         ends_definition = block.kind != "term" and any(
             outer.kind == "term" and block.indent <= outer.indent for outer in above

@@ -93,7 +93,7 @@ class Scorer:
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """The weight of each term: its share of the question, times its rarity; unknown terms have more."""
+        """The weight of each term: its share of the question, times its rarity; more for a term that no passage has."""
         return {
             term: share * self.counts.rarity(term) * self._unknown_words.get(term, 1.0)
             for term, share in self.query.terms.items()
@@ -163,9 +163,9 @@ class Scorer:
 
     @cached_property
     def _identity_shares(self) -> dict[str, float]:
-        """The share of known names, and of everyday words that no passage has beside a known name; 1 for other words.
+        """Factors for known names, and for everyday words that no passage has if a passage has a name; others have 1.
 
-        Such everyday words are the person's own: "strong" of a light, where the text has its range.
+        The person may have chosen such an everyday word: "strong" for a light whose range the text gives.
         """
         occurring = {term for term, count in self.counts.counts.items() if count}
         absent = self.query.terms.keys() - occurring - self.query.names if self.known_names else ()
@@ -174,7 +174,7 @@ class Scorer:
 
     @cached_property
     def _unknown_words(self) -> dict[str, float]:
-        """The number of words for which each name and each Chinese pair without a passage counts."""
+        """For each name and each Chinese pair that no passage has: the number of words that it counts as."""
         occurring = {term for term, count in self.counts.counts.items() if count}
         weights = dict.fromkeys(self.query.names - occurring, _NAME)
         for chain in self.query.chains:
@@ -185,7 +185,7 @@ class Scorer:
 
 
 def _share(chain: Sequence[str], unknown: Sequence[int]) -> dict[str, float]:
-    """Return the number of words for which each of several neighbouring unknown pairs of characters counts.
+    """Return the number of words that each of several neighbouring unknown pairs of characters counts as.
 
     Characters that also belong to a known neighbouring pair do not count: an unknown pair between two known pairs
     lies across two words and represents no word.

@@ -49,7 +49,7 @@ _CODE_FIRST = re.compile(r"[a-z]\w*(?:_\w|\.\w\w|\()")  # a name of code may beg
 _MIN_PARAMETERS = 2  # a single line of this form may be a remark
 _MIN_ALIGNED, _MIN_ALIGNED_SHARE = 3, 0.5  # lines in two columns, and their share of a list: the rest are wrapped lines
 _NAMED = re.compile(r"\s*[\w.+:-]+(?:, [\w.+:-]+)* (?:-|–|—) \S")  # `df - report file system space usage`
-# A table of contents, a link alone, a rule, a synopsis, the note of an omission, an imprint.
+# These are no answers: a table of contents, a link alone, a rule, a synopsis, the note of an omission, an imprint.
 _NO_ANSWER = re.compile(
     r"\.{4,}|(?: \.){4,}|^\[[^\]]*\]\([^)]*\)$|[─═]{4,}|\]\.\.\.|characters left out \.\.\."
     r"|(?i:all rights reserved|©|copyright \(c\)|^printed (?:on|in|by)\b)"
@@ -78,7 +78,7 @@ class Sentence:
 
 
 def collapse_whitespace(text: str) -> str:
-    """Replace each run of white space by one space, as for the comparison of quotes."""
+    """Replace each run of white space by one space; quotes are compared in this form."""
     return " ".join(text.split())
 
 

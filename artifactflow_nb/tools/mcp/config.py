@@ -109,7 +109,7 @@ class McpServer(BaseModel):
         return self
 
     def permission_for(self, tool: str) -> Permission:
-        """Return the permission of a tool, by the server's name for it."""
+        """Return the permission of a tool, by the name that the server gives the tool."""
         return self.permission if isinstance(self.permission, str) else self.permission.get(tool, "confirm")
 
     @property

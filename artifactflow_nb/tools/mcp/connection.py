@@ -188,7 +188,7 @@ async def load_sdk() -> None:
 
 @asynccontextmanager
 async def open_session(streams: AbstractAsyncContextManager[tuple[Any, Any]], **callbacks: Any) -> AsyncIterator[Any]:
-    """Open a session with version 1 or 2 of the SDK: other packages of an environment may need either."""
+    """Open a session with version 1 or 2 of the SDK: other packages may need either version."""
     if _is_version_2():
         from mcp.client.client import Client
 

@@ -102,7 +102,7 @@ class _ManagedServer:
     """One server with its active session and with retired sessions that finish their calls.
 
     Attributes:
-        listed_tools: The tools that the server listed after its latest start, or None before it.
+        listed_tools: The tools that the server listed after its latest start, or None before the first start.
     """
 
     def __init__(self, server: McpServer) -> None:
@@ -122,7 +122,7 @@ class _ManagedServer:
     async def list_tools(self, *, may_restart: bool) -> list[ListedTool]:
         """Return the tools of the server, which is started if necessary, and reset the count of starts.
 
-        Without `may_restart`, tools listed earlier are returned even if the server has ended.
+        If `may_restart` is false, tools listed earlier are returned even if the server has ended.
         """
         if not may_restart and self.listed_tools is not None:
             return self.listed_tools

@@ -122,7 +122,7 @@ class FetchedPage:
     Attributes:
         url: The address after redirects; empty after an error.
         title: Title; empty after an error.
-        text: The text; if it was cut, its last line reports that.
+        text: The text; the last line of a text that was cut reports the cut.
         truncated: Whether the text is incomplete.
         error: Message of the failure; None after success.
     """
@@ -147,7 +147,7 @@ class Fetcher:
     Args:
         allowed_hosts: Hosts that need not be public: `host` or `host:port`.
         limits: Limits of time, size and concurrency.
-        resolver: Resolver of host names; None for the system's.
+        resolver: Resolver of host names; None for the system's resolver.
         ssl_context: TLS settings; None for the certificates that the system trusts.
         proxy: The address of the proxy for public hosts; None for no proxy.
 

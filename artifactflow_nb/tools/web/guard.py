@@ -224,7 +224,7 @@ class RequestTarget:
 
     @property
     def is_public(self) -> bool:
-        """Whether no address is of a local network or of this machine."""
+        """Whether no address belongs to a local network or to this machine."""
         return not any(map(address_problem, self.addresses))
 
     @property
@@ -246,7 +246,7 @@ class RequestGuard:
 
     Args:
         allowed_hosts: Hosts that need not be public, as `host` (any port) or `host:port`, IPv6 addresses in brackets.
-        resolver: Resolver of host names; None for the system's.
+        resolver: Resolver of host names; None for the system's resolver.
         proxy: The address of the proxy for requests to public hosts; None for no proxy.
 
     Errors: `UsageError` for an invalid entry in `allowed_hosts`.

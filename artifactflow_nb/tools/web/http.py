@@ -129,7 +129,7 @@ def accepted_encodings() -> str:
 
 
 def make_decoder(coding: str) -> Decoder:
-    """Return the decoder for a Content-Encoding; `ToolError` for an unsupported one."""
+    """Return the decoder for a Content-Encoding; `ToolError` for an unsupported encoding."""
     name = coding.strip().lower()
     if name in {"", "identity"}:
         return _Identity()
@@ -216,7 +216,7 @@ class HttpRequest:
     Attributes:
         url: Address; the guard checks it.
         method: HTTP method. Redirects are followed for GET only.
-        headers: Headers in addition to the default ones.
+        headers: Headers in addition to the default headers.
         accepts: Predicate of media types; the body of a response with another type is not read.
     """
 
@@ -244,7 +244,7 @@ class HttpClient:
         self._ssl = ssl_context
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        """Return the response; `ToolError` if the request fails, the guard refuses, or the type is not accepted."""
+        """Return the response; `ToolError` if the request fails, or the guard or `accepts` refuses."""
         try:
             async with asyncio.timeout(self.limits.total_timeout_s):
                 return await self._follow(request)
@@ -342,7 +342,7 @@ class HttpClient:
         return self._guard.proxy if target.is_public else None
 
     async def _body(self, response: Any, max_bytes: int) -> tuple[bytes, bool]:
-        """Return the decompressed body up to the limits, and whether it is incomplete."""
+        """Return the decompressed body up to the limits, and whether the body is incomplete."""
         coding = _header(response, "content-encoding")
         decoder = make_decoder(coding)
         step = _SLICE_BYTES if coding else self.limits.max_wire_bytes

@@ -112,7 +112,7 @@ _TAVILY_ADVICE = {
 
 
 class TextSearch(Protocol):
-    """The part of `ddgs.DDGS` that is used: results with `title`, `href` and `body`."""
+    """The method of `ddgs.DDGS` that is used; its results have `title`, `href` and `body`."""
 
     def text(self, query: str, *, max_results: int) -> Iterable[Mapping[str, Any]]:
         """Return the results; blocking."""
@@ -122,7 +122,7 @@ class DdgsSearch:
     """Search with the `ddgs` library (an extra), which queries several public engines.
 
     Args:
-        client: A `ddgs.DDGS` or a substitute; None for a new one.
+        client: A `ddgs.DDGS` or a substitute; None for a new `ddgs.DDGS`.
         timeout_s: Seconds for one search.
         proxy: The address of the proxy; None for no proxy.
     """

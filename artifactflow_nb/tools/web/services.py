@@ -138,7 +138,7 @@ class ServiceSearch:
 
 
 def refusal(label: str, response: HttpResponse, key: str, advice: str) -> str:
-    """Write the error message for a response with a status other than 200, with the engine's message, without a key."""
+    """Write the error message for a response whose status is not 200; quote the engine's message without the key."""
     try:
         message = json.loads(response.body)
     except ValueError:

@@ -17,7 +17,7 @@ class ChatBranch:
     """The newest turns of a branch; follows the runs that have not ended, on the engine's loop.
 
     Args:
-        conversation_id: The conversation; None for a new one.
+        conversation_id: The conversation; None for a new conversation.
         single_message_id: Show only this message; None for the whole branch.
         on_change: See `ChatTurn`.
         with_metrics: Show times and tokens.
@@ -28,7 +28,7 @@ class ChatBranch:
         single_message_id: The only message to show; None for the whole branch.
         title: Title of the conversation; empty before the first question.
         turns: The displayed turns, the oldest first.
-        n_earlier: Number of turns of the branch before the displayed ones.
+        n_earlier: Number of turns of the branch before the displayed turns.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ChatBranch:
         await self.load()
 
     async def go_to_sibling(self, message_id: str, step: int) -> bool:
-        """Activate the branch through the previous or next version of a question; False without such a version."""
+        """Activate the branch through the previous or next version of a question; False if there is none."""
         siblings = await self._conversations.siblings(message_id)
         position = siblings.index(message_id) + step
         if not 0 <= position < len(siblings):

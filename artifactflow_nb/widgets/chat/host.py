@@ -41,7 +41,7 @@ class ChatHost(PolledView):
         return self._chat.conversation_id if self._chat else None
 
     def nodes(self) -> tuple[Node, ...]:
-        """Return the content or, if a chat is open, the chat below a button that closes it."""
+        """Return the content or, if a chat is open, the chat below a button that closes the chat."""
         if self._chat is None:
             return self.own_nodes()
         label = f"‹ {translate(self.label)}"

@@ -51,7 +51,7 @@ class AgentUsage:
 def usage_by_agent(
     transcripts: Iterable[RunTranscript], lanes: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, AgentUsage]:
-    """Return the usage of each agent over these runs, by name; `lanes` has other names, by job id."""
+    """Return the usage of each agent over these runs, by name; `lanes` gives jobs other names, by job id."""
     usage: dict[str, AgentUsage] = {}
     for transcript in transcripts:
         for job in transcript.jobs:

@@ -154,7 +154,7 @@ class ChatView(PolledView):
             with_metrics=with_metrics,
             make_client=make_client,
         )
-        # Each piece of an answer renders the table again.
+        # The table is cached, because each piece of an answer renders the view again.
         self._metrics_html = lru_cache(2)(lambda usage: metrics_table(dict(usage)))
         self._picker = ConversationPicker(self._engine.conversations)
         self._keeps_list = keeps_list
@@ -196,7 +196,7 @@ class ChatView(PolledView):
 
     @property
     def conversation_id(self) -> str | None:
-        """The displayed conversation; None for a new one."""
+        """The displayed conversation; None for a new conversation."""
         return self._branch.conversation_id
 
     @property
@@ -307,7 +307,7 @@ class ChatView(PolledView):
         return (self._bar(), *_note_nodes(notes), box, *metrics)
 
     def _hints(self) -> list[str]:
-        """Yield notes about runs that had not ended when the output was saved."""
+        """Return notes about runs that had not ended when the output was saved."""
         statuses = {turn.transcript.status for turn in self._turns}
         return [hint_for_status(status) for status in (WAITING, RUNNING) if status in statuses]
 
@@ -322,7 +322,7 @@ class ChatView(PolledView):
             return await super().act(act)
 
     async def act_send(self, act: PageAction) -> None:
-        """Ask the next question, when a running answer has ended, or execute a command."""
+        """Ask the next question once the running answer has ended, or execute a command."""
         text = submitted_question(act)
         if (command := text.strip()).startswith("/") and " " not in command:
             await self._carry_out(command[1:].casefold(), act)

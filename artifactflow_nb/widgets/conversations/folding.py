@@ -1,4 +1,4 @@
-"""Folding of long conversations: the tree shows selected messages, and rows that count the hidden ones.
+"""Folding of long conversations: the tree shows selected messages, and rows that count the hidden messages.
 
 ::
 

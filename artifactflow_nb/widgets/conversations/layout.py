@@ -17,7 +17,7 @@ from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import MAX_MESSAGES, FoldedMessages, FoldedTree, TreeItem
 
 _PlacedItem = tuple[TreeItem, int, int, bool]
-"""An item, the index of the row that it follows, its column, and whether it begins that."""
+"""An item, the index of the row that it follows, its column, and whether the item begins the column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class TreeRow:
     """A node of the tree.
 
     Attributes:
-        content: The message, or a fold of several.
+        content: The message, or a fold of several messages.
         column: Column; 0 for the active branch.
         parent: Index of the parent's row; -1 for a first question.
         starts_branch: Whether the row begins a column of its own, next to the parent's row.

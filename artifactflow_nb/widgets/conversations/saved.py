@@ -1,7 +1,7 @@
 """Saved output of the conversation panel: the tree, and below it collapsible questions and answers.
 
 Answers are long and notebooks are loaded over the network, so only the newest answers are saved in full, up to 60,000
-characters in total; older ones are truncated.
+characters in total; older answers are truncated.
 """
 
 from collections.abc import Iterator, Mapping

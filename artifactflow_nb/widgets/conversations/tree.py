@@ -31,7 +31,7 @@ def tree_html(
     """
     if not layout.rows:
         return f"<p><em>{translate('No questions yet.')}</em></p>"
-    # The tab stop: the selected message, else the active one, else the first row.
+    # The tab stop is the selected message, or else the active message, or else the first row.
     indexes = {_id(row): index for index, row in enumerate(layout.rows)}
     active = (_id(row) for row in layout.rows if isinstance(row.content, TreeEntry) and row.content.is_active)
     focus = indexes.get(selected or "", indexes.get(next(active, ""), 0))

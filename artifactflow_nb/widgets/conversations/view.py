@@ -186,7 +186,7 @@ class TreeView(PolledView):
         self._reader, self._selected = None, None
 
     def _entry(self, act: PageAction, name: str = "message") -> TreeEntry:
-        """Return the message that an argument of the action names; `NotFound` if it was deleted."""
+        """Return the message that an argument of the action names; `NotFound` if the message was deleted."""
         message_id = act.args.get(name)
         for entry in self._entries:
             if entry.message_id == message_id:
@@ -304,7 +304,7 @@ class TreeView(PolledView):
     # --- actions on messages ---------------------------------------------------------------------------------------
 
     async def act_read(self, act: PageAction) -> None:
-        """Show a message, or compare it with the first message of a comparison."""
+        """Show a message, or compare the message with the first message of a comparison."""
         entry = self._entry(act)
         if self._compared_entry is not None and self._compared_entry.message_id != entry.message_id:
             await self._compare(self._compared_entry, entry)
@@ -321,7 +321,7 @@ class TreeView(PolledView):
         await self._draw()
 
     async def act_activate(self, act: PageAction) -> str:
-        """Make the branch through a message the active one, which the next question continues."""
+        """Make the branch through a message the active branch, which the next question continues."""
         newest = await self._conversations.activate(self._entry(act).message_id)
         await self.load()
         await self._save()

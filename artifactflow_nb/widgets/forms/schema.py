@@ -126,7 +126,7 @@ def _alternatives(prop: Any, definitions: Mapping[str, Any]) -> Iterator[Mapping
 
 
 def _shape(prop: Mapping[str, Any], definitions: Mapping[str, Any], *, within: bool) -> Shape:
-    """Return the shape of a schema; `within` an object of `items`, `items` are not nested (schemas may recurse)."""
+    """Return the shape of a schema; schemas may recurse, so the fields `within` an item of `items` have no `items`."""
     alternatives = list(_alternatives(prop, definitions))
     schemas = [schema for schema in alternatives if schema != _NULL]
     nullable = len(schemas) < len(alternatives)

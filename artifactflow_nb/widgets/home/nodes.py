@@ -84,7 +84,7 @@ def sources_line(searched: Mapping[str, int], others: Mapping[str, int], hint: s
 
     `hint` says how a person adds files; if runs search all folders, the hint is left out.
     """
-    # Without the paths, which would tell readers of the notebook about this computer.
+    # The paths are left out, because they would tell readers of the notebook about this computer.
     if not searched:
         text = translate("Runs search the language reference of Python, because no files of yours are indexed.")
     else:

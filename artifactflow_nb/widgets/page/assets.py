@@ -33,7 +33,7 @@ def _read_scripts(names: Iterable[str]) -> str:
 
 @cache
 def script(language: Language, importer: str = "", style: str = "") -> str:
-    """JavaScript module that every panel runs; a script that imports its `translate` has its texts translated, too.
+    """Return the JavaScript module of every panel; a script that imports its `translate` has its texts translated, too.
 
     `style` is CSS that the module adds to the pages and shadow roots of its panels.
     """
@@ -50,13 +50,13 @@ def script(language: Language, importer: str = "", style: str = "") -> str:
 
 @cache
 def page_script(language: Language) -> Mapping[str, str]:
-    """Message with the module of all widgets and their styles."""
+    """Return the message with the module of all widgets and their styles."""
     return {"type": "script", "script": script(language, style=all_styles())}
 
 
 @cache
 def loader(language: Language) -> str:
-    """JavaScript module of a widget: it loads the one of `page_script`, which the widgets of a page share."""
+    """Return the JavaScript module of a widget, which loads the module that all widgets of a page share."""
     code = re.sub(r"\n\s*", "\n", _COMMENT.sub("", _read_scripts(("loader",))))
     key = sha256(page_script(language)["script"].encode()).hexdigest()[:_KEY_CHARS]
     return f'const KEY = "{key}";\n{code}'
@@ -64,6 +64,6 @@ def loader(language: Language) -> str:
 
 @cache
 def all_styles() -> str:
-    """CSS of all views, for a live page."""
+    """Return the CSS of all views, for a live page."""
     names = sorted(entry.name for entry in _STATIC.iterdir() if entry.name.endswith(".css"))
     return stylesheet(*(name for name in names if name != BASE_STYLE)) + all_content_style()

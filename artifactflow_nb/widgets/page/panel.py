@@ -46,9 +46,9 @@ class PageWidget(anywidget.AnyWidget):
     def open(self) -> None:
         """Open the comm."""
         super().open()
-        # Workaround for ipykernel 7.4, so that clicks work while a cell runs: it handles comm messages in the shell
-        # whose request the kernel's last message on the comm answered, here the main shell, which a cell may block
-        # for minutes. It stores that shell in this attribute. Without the attribute, and with messages that have no
+        # Workaround for ipykernel 7.4, so that clicks work while a cell runs: ipykernel handles comm messages in the
+        # shell whose request the last message of the kernel on the comm answered. Here this is the main shell, which a
+        # cell may block for minutes; this attribute has the shell. Without the attribute, and with messages without
         # parent header, ipykernel uses the subshell that the page requested.
         comm: Any = self.comm
         vars(comm).pop("_reply_subshell_id", None)
@@ -94,7 +94,7 @@ class Panel(PageWidget):
     Every display in a cell creates a new view of the same subject, with its own saved output. In a container such as
     `ipywidgets.VBox` the panel has one view, which is open until the panel or the workbench closes.
 
-    The values below follow the displayed run, in a chat the last one, and can be observed, as in
+    The values below follow the displayed run (the last run of a chat) and can be observed, as in
     `panel.observe(handler, "status")`. Handlers are called between cells, in the thread that created the panel.
 
     Args:
@@ -102,7 +102,7 @@ class Panel(PageWidget):
         is_live: Returns True if a page may be connected.
         mode: How cells show live views.
         notify: Announce open requests outside the view, e.g. in the page title.
-        save: Writes the saved output into the cell that displays the view, see `PageStream`; by default nothing.
+        save: Writes the saved output into the cell of the view, see `PageStream`; the default writes nothing.
         report: Called on the engine's loop with changed values; by default the panel takes over the values.
 
     Attributes:

@@ -28,7 +28,7 @@ from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.view import PageAction, PanelState, View
 
 PATCH_INTERVAL_S = 0.04
-# Until a page has said hello, the whole tree is sent each time, so less often.
+# Until a page has said hello, the whole tree is sent each time, so it is sent less often.
 BLIND_INTERVAL_S = 1.0
 SAVE_DELAY_S = 0.5
 # A page that was closed during a composition never releases its hold.

@@ -157,7 +157,7 @@ class RunFollower:
     async def resume(self) -> None:
         """Resume the abandoned run in this process.
 
-        Errors: `Conflict` if it cannot be resumed.
+        Errors: `Conflict` if the run cannot be resumed.
         """
         await self._run.resume()
         await self._poller.poll()

@@ -344,7 +344,7 @@ class TranscriptStep:
         title: Title of the step.
         status: Status from the plan; a step that was running when its run ended has the run's status: `failed`,
             `cancelled` or `abandoned`.
-        result: Result, or the reason why it failed or was skipped.
+        result: Result, or the reason why the step failed or was skipped.
         n_attempts: Number of attempts.
         jobs: The agents that attempted the step and, after an attempt, the replanner.
         started_at: Start of the current attempt, or its continuation after a pause; None while no attempt is running.
@@ -431,7 +431,7 @@ class TranscriptPlan:
         step.end(at)
 
     def add(self, job: TranscriptJob) -> None:
-        """Add a job without a `step_start` event: a replanning to the last started step, other jobs to the plan."""
+        """Add a job that has no `step_start` event: a replanning to the last started step, another job to the plan."""
         step = self._last_started if job.agent == REPLANNING_AGENT else None
         (self.jobs if step is None else step.jobs).append(job)
 
@@ -494,7 +494,7 @@ class TranscriptTotals:
     """Usage of a run; tokens include estimates for running calls. The cost is None if no price is known.
 
     `n_llm_calls` counts the model calls with a complete reply, as the frame of the runs does; `n_unanswered` the
-    attempts that failed, and `n_stopped` those that a person stopped.
+    attempts that failed, and `n_stopped` the attempts that a person stopped.
     """
 
     tokens: TranscriptTokens = TranscriptTokens()

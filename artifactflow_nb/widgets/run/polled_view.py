@@ -14,7 +14,7 @@ from artifactflow_nb.widgets.run.cited_page import show_cited_page
 
 _RELOAD_EVENTS = frozenset(
     {
-        # Not TOOL_START: the job of a tool call is stored after it, but before the first AGENT_START of the job.
+        # TOOL_START is not listed: the job of a tool call is stored after TOOL_START and before its first AGENT_START.
         StreamEventType.AGENT_START,
         StreamEventType.TOOL_COMPLETE,
         StreamEventType.ARTIFACT_CHANGED,

@@ -506,7 +506,7 @@ class RunRenderer:
                 yield Node("writing", "", "box", "af-writing af-md af-page", children=tuple(growing))
         main_id = main_artifact(transcript)
         turns = [[call.metadata.get("artifact_id") for call in turn.tools] for turn in transcript.lead_job.turns]
-        # First the artifacts of the turn that wrote the main result, in the order of its (parallel) calls.
+        # The artifacts of the turn that wrote the main result come first, in the order of its (parallel) calls.
         first = next((ids for ids in reversed(turns) if main_id in ids), [main_id])
         ranks = {artifact_id: rank for rank, artifact_id in enumerate(first)}
         requests = {

@@ -21,7 +21,7 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
 def saved_run(run: RunReader, *, with_metrics: bool = True) -> SavedOutput:
-    """Build the saved output of a run in its stored state; with metrics, its times and tokens."""
+    """Build the saved output of a run in its stored state; the times and tokens are metrics."""
     transcript = RunTranscript(run.question)
     _load(run, transcript)
     with in_language(run.language):

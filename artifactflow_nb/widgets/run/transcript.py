@@ -182,7 +182,7 @@ class RunTranscript:
             return False
         self._seq, self._is_decided = event.seq, False
         self.started_at = self.started_at or event.timestamp
-        # A decision is published even if the run still waits for others; any other event shows that the run continues.
+        # A decision is published even if the run waits for further decisions; other events show that the run continues.
         if self._status == WAITING and event.type is not StreamEventType.PERMISSION_RESULT:
             self._status = RUNNING
         if self.paused_at is not None:

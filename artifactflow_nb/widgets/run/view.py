@@ -69,7 +69,7 @@ class RunView(View):
         return panel_state(self._run.run_id, self.transcript)
 
     def announcement(self) -> str:
-        """Return the announcement of the run, see `announcement`."""
+        """Return the announcement of the run; see the function `announcement`."""
         return announcement(self.transcript)
 
     async def act_decide(self, act: PageAction) -> None:
