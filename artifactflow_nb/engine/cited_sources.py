@@ -72,7 +72,8 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[
     for row in db.execute(_CALLS, (run_id,)).fetchall() if cited else ():
         name = row["tool_name"]
         is_reading = name in {web_fetch.name, web_search.name}
-        results = orjson.loads(row["metadata"] or "{}").get("results", ()) if is_reading else ()
+        metadata = orjson.loads(row["metadata"] or "{}")
+        results = metadata.get("results", ()) if is_reading else ()
         addresses = [str(result.get("address")) for result in results if isinstance(result, dict)]
         if (
             name in _TOOLS_WITH_MODEL_TEXTS
@@ -85,6 +86,8 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[
             texts |= {document.address: document.text for document in read_documents(result) if document.error is None}
         elif name == web_search.name:
             snippets |= {hit.address: hit.snippet for hit in read_hits(result)}
+        elif "evidence_id" in metadata:
+            texts[str(metadata["evidence_id"])] = result
         else:
             named.update(find_addresses(f"{args} {result}"))
     is_complete = not {GRAPH_SETTING, WORK_SETTING} & run.settings.keys()

@@ -30,7 +30,7 @@ COUNTED = ("supported", "differs", "nowhere", "stale")
 
 _CITED = re.compile(r"\[-?@|\]\([^)]+\)|\[\d{1,3}\]|https?://")
 _LINKED = re.compile(r"\]\(([^)\s#]+\.(?:txt|md))\)")
-_SMALL_WORD = 12
+SMALL_WORD = 12
 _WORDS = {"supported": "in an output", "differs": "differ", "nowhere": "nowhere", "stale": "stale"}
 _MARKS = {"supported": "✓", "differs": "✗", "nowhere": "?", "stale": "⟳"}
 _COLUMNS = ("file", "cell", "text", "figure", "status", "reason", "where", "value")
@@ -176,7 +176,7 @@ class _Cell:
         match = None if figure.kind == "name" or claim.kind == "quote" else self._index.match(figure, context)
         where, value = (str(match.place), match.value) if match else ("", "")
         written = figure.text.strip()
-        is_optional = figure.kind == "year" or (figure.is_word and figure.value <= _SMALL_WORD)
+        is_optional = figure.kind == "year" or (figure.is_word and figure.value <= SMALL_WORD)
         if figure.kind == "name":
             status, reason = "unchecked", "A number of a section, a version or another identifier."
         elif claim.kind == "quote":

@@ -9,6 +9,7 @@ from typing import Any
 
 from artifactflow_nb.engine.cited_sources import load_evidence
 from artifactflow_nb.plugins.claims.checker import Verdict, check
+from artifactflow_nb.plugins.claims.computed import EVIDENCE_ID, check_computed
 from artifactflow_nb.plugins.claims.figures import read_figures
 from artifactflow_nb.plugins.claims.frame import CHECKS
 from artifactflow_nb.plugins.claims.language import terms
@@ -53,7 +54,9 @@ def _cited_claims(markdown: str) -> list[tuple[Claim, Sequence[str]]]:
         region, *rest = _PARAGRAPH_END.split(region, maxsplit=1)
         is_joined = not rest and (claim.kind == "sentence" or (claim.kind == "cell" and "\n" not in region))
         numbers = [each for mark in MARK.finditer(region) for each in cited_numbers(mark["numbers"])]
-        own = [listed[each] for each in numbers if each in listed] + find_addresses(region)
+        own = (
+            [listed[each] for each in numbers if each in listed] + find_addresses(region) + EVIDENCE_ID.findall(region)
+        )
         following = tuple(dict.fromkeys(own)) or (following if is_joined else ())
         found.insert(0, (claim, following))
     for number, (claim, addresses) in enumerate(found[1:], 1):
@@ -82,8 +85,11 @@ def verdict_of(claim: Claim, addresses: Sequence[str], evidence: Evidence) -> Ve
     sources = [_source(text, address) for address, text in texts.items() if text] + snippets
     if addresses and not sources:
         return Verdict("unchecked", reason="This run has not read the source.")
+    results = [(address, text) for address, text in texts.items() if text and EVIDENCE_ID.fullmatch(address)]
     try:
-        verdict = check(claim, sources)
+        verdict = check_computed(claim, results) if results else check(claim, sources)
+        if results and verdict.status != "supported" and len(sources) > len(results):
+            verdict = check(claim, [source for source in sources if not EVIDENCE_ID.fullmatch(source.address)])
     except Exception as error:  # noqa: BLE001 - whatever fails in a rule must not fail the write, and decides nothing
         return Verdict("unchecked", reason=f"The check failed: {type(error).__name__}.")
     if verdict.status != "supported" and not all(texts.values()):
@@ -103,12 +109,13 @@ def claim_rows(markdown: str, load: Callable[[list[str]], Evidence]) -> Iterator
         text = evidence.text(address) or evidence.snippet(address)
         page = _PAGE.search(address)
         n_figures = sum(figure.kind != "name" for figure in read_figures(claim.plain))
+        is_computed = EVIDENCE_ID.fullmatch(address) is not None
         is_quote = claim.kind == "quote" or verdict.method == "quotes"
         shown = re.sub(r" (?=[.,;:!?])", "", claim.named)[:_LONGEST]
         yield {
             "n": n,
             "text": shown,
-            "kind": "quote" if is_quote else "figure" if n_figures else "fact",
+            "kind": "computed" if is_computed else "quote" if is_quote else "figure" if n_figures else "fact",
             "n_figures": n_figures,
             "status": verdict.status,
             "method": verdict.method or None,
