@@ -18,7 +18,7 @@ from artifactflow_nb.plugins.projects.accessor import ProjectFrames, Projects
 T = TypeVar("T")
 
 GROUP = "artifactflow_nb.plugins"
-"""The group of the entry points of packages that bring a plugin; a workbench uses those that it names."""
+"""The group of the entry points of packages that bring a plugin; a workbench uses the plugins that it names."""
 
 for _plugin in (
     CLAIMS,
@@ -59,7 +59,7 @@ class WorkbenchAccessors:
 
 
 def load_plugins(plugins: Iterable[Plugin | str]) -> list[Plugin]:
-    """Return plugins, those passed by name from the installed packages; `UsageError` for an unknown name."""
+    """Return plugins; a name stands for a plugin of an installed package. `UsageError` for an unknown name."""
     loaded: list[Plugin] = []
     for plugin in plugins:
         installed = {entry.name: entry for entry in entry_points(group=GROUP)} if isinstance(plugin, str) else {}

@@ -66,7 +66,7 @@ def tokens(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         llm_calls: Rows of `wb.llm_calls_df()`, all or some.
         ax: Axes to draw on; None for a new figure.
 
-    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+    Errors: `UsageError` for a frame that lacks a required column, and if matplotlib is missing.
     """
     table = FrameColumns(llm_calls, "llm_calls", "af.plots.tokens", ("agent_name", "input_tokens", "output_tokens"))
     columns = {name: table.numbers(name) for direction in _DIRECTIONS for name in direction[:2]}
@@ -132,7 +132,7 @@ def cost(llm_calls: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         llm_calls: Rows of `wb.llm_calls_df()`, all or some.
         ax: Axes to draw on; None for a new figure.
 
-    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+    Errors: `UsageError` for a frame that lacks a required column, and if matplotlib is missing.
     """
     table = FrameColumns(llm_calls, "llm_calls", "af.plots.cost", ("request_model", "cost_usd"))
     costs = table.numbers("cost_usd")
@@ -223,7 +223,7 @@ def latency(
         tool_calls: Rows of `wb.tool_calls_df()`.
         ax: Axes to draw on; None for a new figure.
 
-    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+    Errors: `UsageError` for a frame that lacks a required column, and if matplotlib is missing.
     """
     groups = _call_groups(llm_calls, tool_calls)
     shown = groups[:MAX_ROWS]
@@ -325,7 +325,7 @@ def timeline(
 
     Several runs (12 at most) are drawn one below the other, each from its own start. Long waits are shortened.
 
-    Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+    Errors: `UsageError` for a frame that lacks a required column, and if matplotlib is missing.
     """
     spans = spans_from_frames(llm_calls, tool_calls, approvals, plan_steps)
     runs = list(dict.fromkeys(span.group for span in spans))

@@ -116,7 +116,7 @@ class QueryServer:
     def describe(self, name: str, kinds: Mapping[str, str]) -> list[list[Any]]:
         """Return a row for each column of a frame: `DESCRIBED`.
 
-        Of a frame of which models see aggregates, ranges are left out, and so are categories of fewer than five rows.
+        If models may see only aggregates of the frame, ranges and categories of fewer than five rows are left out.
         """
         n_least = 1 if self._see[name] == "rows" else MIN_GROUP
         described = []
@@ -144,7 +144,7 @@ def kind_of(duckdb_type: str) -> str:
 
 
 def cell(value: Any) -> Any:
-    """Return a value of a result as JSON has it: ISO times, seconds, and text for other objects and huge integers."""
+    """Convert a value of a result to JSON: ISO times, seconds, and text for other objects and huge integers."""
     match value:
         case int() | None if value is None or abs(value) < 2**63:
             return value

@@ -38,7 +38,7 @@ class ComputedEvidence(CardMixin):
 
     @property
     def df(self) -> "pd.DataFrame":
-        """The stored rows; durations are in seconds, and what pandas has no type for stays as it is."""
+        """The stored rows; durations are in seconds, and values for which pandas has no type are unchanged."""
         import pandas as pd
 
         frame = pd.DataFrame(self.result.rows, columns=[name for name, _ in self.result.columns], dtype=object)
@@ -63,7 +63,7 @@ class ComputedEvidence(CardMixin):
         return f"# {title} ({self.result.evidence_id})\nimport duckdb\n\nduckdb.sql({literal}).df()\n"
 
     def to_cell(self) -> str | None:
-        """Insert the cell below the current one; outside of IPython, return its source instead."""
+        """Insert the cell below the current cell; outside of IPython, return the source of the cell instead."""
         from IPython.core.getipython import get_ipython
 
         if (shell := get_ipython()) is None:
@@ -72,7 +72,7 @@ class ComputedEvidence(CardMixin):
         return None
 
     def recompute(self) -> Recomputed:
-        """Run the SQL on the frames that are shared now, and compare the rows, in any order, with the stored ones."""
+        """Run the SQL on the frames that are shared now, and compare the rows, in any order, with the stored rows."""
         now = self._compute(self.result)
         differing = now and first_difference(self.result, now)
         status: Literal["same", "differs", "no data"] = "no data" if now is None else "differs" if differing else "same"
@@ -88,7 +88,7 @@ class ComputedEvidence(CardMixin):
 
 
 class EvidenceList(DisplayList[ComputedEvidence]):
-    """Results in the order of their queries; `evidence["data:c-1a2b3c"]` is the newest with this id."""
+    """Results in the order of their queries; `evidence["data:c-1a2b3c"]` is the newest result with this id."""
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):

@@ -47,7 +47,7 @@ class DataResults:
         self._frames = frames
 
     def evidence_df(self, run: RunFilter = None, **filters: Any) -> "pd.DataFrame":
-        """One row per result of a query on shared data.
+        """Return one row per result of a query on shared data.
 
         Groups of columns: `what`, `size`, `time`. Arguments and errors are those of `wb.tool_calls_df`; `since` and
         `until` apply to `created_at`.
@@ -55,7 +55,7 @@ class DataResults:
         return self._frames._load(EVIDENCE, run, **filters)  # noqa: SLF001 - an accessor is a part of its workbench
 
     def evidence(self, run: HasRunId | str | None = None) -> EvidenceList:
-        """The results of a run, or of all runs, by id: `wb.data.evidence(run)["data:c-1a2b3c"].df`."""
+        """Return the results of a run, or of all runs, by id: `wb.data.evidence(run)["data:c-1a2b3c"].df`."""
         run_id = run if isinstance(run, str) or run is None else run.run_id
         store = self._frames._store  # noqa: SLF001 - an accessor is a part of its workbench
         results = read_store(store, lambda db: load_results(db, run_id and load_full_id(db, run_id)))
@@ -84,8 +84,8 @@ class Data(DataResults, CardMixin):
                 rows, `schema` for names and types of columns.
             frames: The DataFrames by the names that SQL gives them.
 
-        Errors: `UsageError` for a frame that SQL cannot read, with a way out, and without DuckDB; nothing is shared
-        then.
+        Errors: `UsageError` with advice for a frame that SQL cannot read, and if DuckDB is not installed; no frame is
+        shared then.
         """
         if find_spec("duckdb") is None:
             raise UsageError("Queries need DuckDB, which is not installed: pip install 'artifactflow-nb[data]'")
@@ -98,7 +98,7 @@ class Data(DataResults, CardMixin):
         self._change(self._shared.frames | {name: SharedFrame.of(name, frame, see) for name, frame in frames.items()})
 
     def unshare(self, *names: str) -> None:
-        """Withdraw frames by name, or all of them; results that were computed stay. `UsageError` for other names."""
+        """Withdraw frames by name, or all frames; computed results stay. `UsageError` for an unknown name."""
         shared = self._shared.frames
         if missing := [name for name in names if name not in shared]:
             raise UsageError(f"{brief(missing[0])} is not shared. Shared: {', '.join(shared) or 'nothing'}.")

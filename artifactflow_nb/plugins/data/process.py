@@ -112,7 +112,7 @@ def _send(process: "subprocess.Popen[bytes]", request: Any) -> tuple[str, Any]:
 
 
 def hand_over(process: "subprocess.Popen[bytes]", shared: SharedFrame) -> str:
-    """Give a frame to the process: its buffers are in a file, which the process maps. Return an error text or none."""
+    """Give a frame to the process: its buffers are in a file that the process maps. Return the error text, or ""."""
     buffers: list[pickle.PickleBuffer] = []
     try:
         pickled = pickle.dumps(shared.frame, protocol=5, buffer_callback=buffers.append)

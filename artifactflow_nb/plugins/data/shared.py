@@ -37,10 +37,10 @@ class QueryResult(BaseModel, frozen=True):
     Attributes:
         evidence_id: `data:c-` and a hash of the SQL and of the fingerprints of the tables.
         title: What the result shows, in the words of the model.
-        sql: The SQL that was run: that of the model, with a condition on the size of groups if models see aggregates.
+        sql: The SQL that was run: the model's SQL, with a condition on the size of groups if models see aggregates.
         tables: The names of the tables.
         columns: Names and kinds (`integer`, `text`, ...) of the columns.
-        rows: The first `MAX_ROWS` rows, or fewer if they have more than 5,000,000 characters.
+        rows: The first `MAX_ROWS` rows, or fewer rows if these have more than 5,000,000 characters.
         is_cut: Whether the query has more rows.
         duration_ms: The time of the query and of the hand-over of new tables in milliseconds.
     """
@@ -56,7 +56,7 @@ class QueryResult(BaseModel, frozen=True):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "QueryResult":
-        """Read a row of `DATA_RESULTS`; `ValueError` for one that has no result."""
+        """Read a row of `DATA_RESULTS`; `ValueError` for a row that has no result."""
         tables = row["tables"].split(", ") if row["tables"] else []
         result = cls.model_validate({**row, **orjson.loads(row["result_json"]), "tables": tables})
         if {len(values) for values in result.rows} - {len(result.columns)}:
@@ -87,8 +87,8 @@ class SharedData:
     async def request(self, method: str, *arguments: Any) -> Any:
         """Call a method of `QueryServer` on the frames and return its value.
 
-        Errors: `ToolError` for a request that is refused or fails; its text quotes values only of frames of which
-        models may see rows.
+        Errors: `ToolError` for a request that is refused or fails; the message quotes values only of frames whose
+        rows models may see.
         """
         shared = self.frames
         value = await self._process.request(tuple(shared.values()), method, *arguments, timeout_s=QUERY_TIMEOUT_S)
@@ -131,7 +131,7 @@ class SharedData:
 
 
 def load_results(db: sqlite3.Connection, run_id: str | None = None) -> list[QueryResult]:
-    """Load the results of a run, or of all runs for None, in the order of their calls."""
+    """Load the results of a run, or of all runs if `run_id` is None, in the order of the calls."""
     if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (DATA_RESULTS.name,)).fetchone():
         return []
     sql = f"SELECT * FROM {DATA_RESULTS.name} WHERE run_id = ?1 OR ?1 IS NULL ORDER BY rowid"  # noqa: S608 - a constant

@@ -1,4 +1,4 @@
-"""`SharedFrame`: a snapshot of a DataFrame, checked for what SQL cannot read, with its fingerprint."""
+"""`SharedFrame`: a snapshot of a DataFrame that SQL can read, with a fingerprint."""
 
 import hashlib
 from collections.abc import Mapping
@@ -49,9 +49,9 @@ class SharedFrame:
 
     @classmethod
     def of(cls, name: str, frame: Any, see: See) -> "SharedFrame":
-        """Take a snapshot of a DataFrame; later changes of the DataFrame do not reach it.
+        """Take a snapshot of a DataFrame; later changes of the DataFrame do not change the snapshot.
 
-        Errors: `UsageError` for a value that is no DataFrame, and for columns that SQL cannot read, with a way out.
+        Errors: `UsageError` with advice for a value that is no DataFrame, and for columns that SQL cannot read.
         """
         if see not in get_args(See):
             raise UsageError(f"see is {brief(see)}; it must be one of {', '.join(get_args(See))}.")
@@ -114,7 +114,7 @@ def check_names(name: str, columns: list[Any]) -> None:
 
 
 def _readable(series: "pd.Series[Any]", label: str) -> "tuple[pd.Series[Any] | None, str]":
-    """Return a column in a type that SQL reads, None if the column has such a type, and its kind."""
+    """Return a column in a type that SQL reads, or None if the column has such a type, and the kind of the column."""
     import pandas as pd
 
     dtype: Any = series.dtype

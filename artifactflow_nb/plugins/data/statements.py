@@ -1,7 +1,7 @@
-"""Which SQL a model may run: one SELECT on shared tables, with the functions of SQL that read nothing else.
+"""The SQL that a model may run: one SELECT on shared tables, with the functions of SQL that read nothing else.
 
-The check reads the syntax tree that DuckDB makes (`json_serialize_sql`), never the text. What has no tree is refused. A
-query also gets only the tables that its tree names, so that a table that the check overlooks does not exist for it.
+The check reads the syntax tree that DuckDB makes (`json_serialize_sql`), never the text; a statement without a tree is
+refused. A query gets only the tables that its tree names, so a table that the check overlooks does not exist for it.
 """
 
 import json
@@ -55,7 +55,7 @@ class Statement:
         return str(self._connection.execute("SELECT json_deserialize_sql(?)", [json.dumps(self._root)]).fetchone()[0])
 
     def tables(self, shared: Mapping[str, str]) -> dict[str, str]:
-        """Return those of the shared tables that the query reads; `Refused` if the query reads anything else."""
+        """Return the shared tables that the query reads; `Refused` if the query reads anything else."""
         common = {entry["key"].casefold() for node in _walk(self._root) for entry in _entries(node.get("cte_map"))}
         used: set[str] = set()
         for node in _walk(self._root):
@@ -117,7 +117,7 @@ def _function(node: Mapping[str, Any]) -> str:
 
 
 def _counts(value: Any, rule: str, scalars: frozenset[str]) -> Iterator[str]:
-    """Yield counts of the values that the aggregates of an expression use; `Refused` for what could show one row."""
+    """Yield counts of the values that an expression's aggregates use; `Refused` if the expression can show one row."""
     for node in _walk(value):
         if node.get("class") in {"SUBQUERY", "WINDOW", "LAMBDA", "STAR"}:
             raise Refused(f"{rule}: write no {str(node['class']).lower()}.")

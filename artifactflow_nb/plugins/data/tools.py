@@ -1,6 +1,6 @@
 """The tools with which agents find, describe and query the shared frames.
 
-An agent has them from the first `wb.data.share` on. Their descriptions name the tables and columns, so that a model
+Agents have the tools from the first `wb.data.share` on. The descriptions name the tables and columns, so that a model
 need not guess them; a run keeps the descriptions that it started with.
 """
 
@@ -16,7 +16,7 @@ from artifactflow_nb.tools.base import Tool, ToolContext, tool
 from artifactflow_nb.tools.registry import CORE
 
 SHOWN_ROWS = 50
-"""Most rows of a result in a prompt; the person has all that are stored."""
+"""Most rows of a result in a prompt; the person gets all stored rows."""
 
 _CELL_CHARS = 200
 _MAX_TABLES = 5  # in descriptions of tools

@@ -103,8 +103,8 @@ def adapt(
     plays a run back as a whole, without the graph. Middleware is not called for the graph's calls; use LangChain
     callbacks in the graph itself.
 
-    A graph that is also awaited in cells needs models without lasting connections, because LangChain shares these
-    in a process, and each belongs to one event loop: `ChatOpenAI(..., default_headers={"Connection": "close"})`.
+    A graph that is also awaited in cells needs models without lasting connections, because LangChain shares the
+    connections of a process, each for one event loop: `ChatOpenAI(..., default_headers={"Connection": "close"})`.
 
     A node that is not a coroutine runs in a thread, which cannot be stopped: after a cancellation the node continues to
     the end of its function, but nothing is stored any more.
@@ -121,8 +121,8 @@ def adapt(
             `{"messages": [*history, ("user", question)]}`, with the input fields from the graph's last state on the
             branch, such as files or the active agent of a swarm. A graph without messages gets the
             question in a field with a name such as `question` or `topic`.
-        answer: Returns the answer as text from the graph's last state. None for the last AI message; without messages
-            for a field with a name such as `answer` or `report`, the only new text, or else the whole state.
+        answer: Returns the answer as text from the graph's last state. None for the last AI message; in a state without
+            messages, for a field with a name such as `answer` or `report`, the only new text, or else the whole state.
         resume: Returns the value of an interrupt from the person's `Decision`; None for True if approved, False if
             denied, edited parameters, or the text of an instruction. Without `resume`, reviews of LangChain's
             `HumanInTheLoopMiddleware` and of deepagents' `interrupt_on` get decisions in the form of LangChain, one

@@ -46,7 +46,7 @@ class Breakpoint:
 async def decide_at_breakpoint(
     ctx: RunContext, graph: Any, config: "RunnableConfig", state: StateSnapshot, *, has_stopped: bool
 ) -> Breakpoint | None:
-    """Return the stop of a graph with the decision of the person, who is asked once, or None for a graph that goes on.
+    """Ask the person once whether a stopped graph goes on; return the stop with the decision, or None without a stop.
 
     Args:
         ctx: The run.

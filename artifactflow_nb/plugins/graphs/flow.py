@@ -251,7 +251,7 @@ class AdaptedFlow:
         return questions
 
     def _answer(self, ctx: RunContext, output: Any) -> str:
-        """Return the answer in the graph's output, or a guess, because the work is done."""
+        """Return the answer in the graph's output, or guess an answer: an error would lose the finished work."""
         text, reason = last_answer(output)
         note = ANSWER_NOTES.get(reason, "")
         if self.adapted.answer is not None:

@@ -117,7 +117,7 @@ class Bibliography:
 def read_bibtex(text: str) -> Bibliography:
     """Read BibTeX and BibLaTeX, with LaTeX accents and corporate authors in braces.
 
-    Errors: `UnreadableFile` without an entry; `LibraryMissing` without bibtexparser.
+    Errors: `UnreadableFile` if the text has no entry; `LibraryMissing` if bibtexparser is not installed.
     """
     parser = import_library("bibtexparser", "BibTeX", "cite")
     people = import_library("bibtexparser.middlewares.names", "BibTeX", "cite")
@@ -135,7 +135,7 @@ def read_bibtex(text: str) -> Bibliography:
         return " ".join(plain.split())
 
     def split_names(value: str) -> list[dict[str, str]]:
-        # In braces a command is a letter. Otherwise the library drops a name's first command, and a tilde is a space.
+        # A command in braces is a letter; without braces, the library drops a name's first command. A tilde is a space.
         # A per cent sign begins a comment, as in LaTeX.
         source = _TEX_COMMAND.sub(r"{\g<0>}", re.sub(r"(?<!\\)%.*\n", "", value))
         if (";" in source or source.count(",") > _MAX_COMMAS) and not re.search(r"\sand\s|\w=", source, re.IGNORECASE):

@@ -26,7 +26,7 @@ def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style
 
     `works` maps the numbers of the list to publications.
 
-    Errors: `UsageError` without citeproc-py, for an unknown style, and if the document lists no source.
+    Errors: `UsageError` if citeproc-py is not installed, the style is unknown, or the document lists no source.
     """
     try:
         import citeproc

@@ -154,7 +154,7 @@ def title_from_query(query: str) -> str:
 
 
 def research_phase(info: ProjectInfo) -> str:
-    """Return the phase for a new report: the current phase, or the first research phase if the current is not one."""
+    """Return the phase for a new report: the current phase, if it is a research phase, or the first research phase."""
     phases = info.research_phases
     return info.phase if info.phase in phases or not phases else phases[0]
 

@@ -48,9 +48,9 @@ class ProjectFrames:
         until: TimeFilter = None,
         columns: ColumnSelection = None,
     ) -> "pd.DataFrame":
-        """One row per block of each project on its active branch; `since` and `until` apply to `updated_at`.
+        """Return one row per block of each project on its active branch; `since` and `until` apply to `updated_at`.
 
-        `project` is a project, its name, or a list of them. Groups of columns: `what`, `place`, `results`, `size`,
+        `project` is a project, a name, or a list of both. Groups of columns: `what`, `place`, `results`, `size`,
         `time`. Other arguments and errors as for `wb.runs_df`.
         """
         return self._load(BLOCKS, project=project, conversation=conversation, since=since, until=until, columns=columns)
@@ -65,7 +65,7 @@ class ProjectFrames:
         all_branches: bool = False,
         columns: ColumnSelection = None,
     ) -> "pd.DataFrame":
-        """One row per grade of a block on the active branch; `since` and `until` apply to `created_at`.
+        """Return one row per grade of a block on the active branch; `since` and `until` apply to `created_at`.
 
         `all_branches` and `run` include other branches; `is_active` marks the active grades. `project` is a
         project or its name. Groups of columns: `what`, `results`, `time`, `tree`. Other arguments as for `wb.runs_df`.
@@ -90,7 +90,7 @@ class ProjectFrames:
         status: StatusFilter = None,
         columns: ColumnSelection = None,
     ) -> "pd.DataFrame":
-        """One row per run of each project, including child runs: the columns of `wb.runs_df`, the work and counts.
+        """Return one row per run of each project, with child runs: the columns of `wb.runs_df`, the work and counts.
 
         `work` is talk, write or evaluate, or the flow of a child run. `project` is as for `blocks_df`; other arguments,
         groups and errors are as for `wb.runs_df`.
@@ -104,7 +104,7 @@ class ProjectFrames:
             grades: Rows of `evaluations_df`, all or some; the column `evidence_json` has the reasons.
             ax: Axes to draw on; None for a new figure.
 
-        Errors: `UsageError` for a frame that lacks a required column, and without matplotlib.
+        Errors: `UsageError` for a frame that lacks a required column, and if matplotlib is missing.
         """
         from artifactflow_nb.plugins.projects.evaluation_plot import plot_evaluations
 

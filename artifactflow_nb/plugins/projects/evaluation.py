@@ -185,7 +185,7 @@ async def start_grading(ctx: RunContext, _state: AgentState, key: str, args: Gra
 
 
 async def finish_grading(ctx: RunContext, job: BlockJob, args: GradeField, text: str) -> ToolResult:
-    """Store the last valid grade of the job, with the version of the graded block; return an error without a grade."""
+    """Store the last valid grade of the job, with the version of the graded block; an error if there is none."""
     pair = f"{args.field_name}, {args.eval_dimension}"
     last = await last_call(ctx, job.job_id, GRADE_TOOL)
     if last is None:

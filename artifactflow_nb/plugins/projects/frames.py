@@ -227,7 +227,7 @@ WITH RECURSIVE up (run_id, conversation_id, parent_run_id) AS (
 SELECT up.run_id, up.conversation_id AS project_id, project_name(h.content) AS project
 FROM up JOIN {_FIRST_VERSION.format("up")} WHERE project_name(h.content) IS NOT NULL
 """  # noqa: S608 - constants only
-"""Project of each run: that of its own conversation, else that of the nearest ancestor run in a project."""
+"""Project of each run: the project of the run's conversation, or else of the nearest ancestor run in a project."""
 
 _RUNS_OF_PROJECTS = f"""
 WITH RECURSIVE down (run_id) AS (

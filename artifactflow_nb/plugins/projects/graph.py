@@ -115,7 +115,7 @@ def state_text(tree: BlockTree, block: Block) -> str:
 def plot_blocks(name: str, tree: BlockTree, ax: "Axes | None" = None) -> "Axes":
     """Draw the dependency graph of the blocks of the project with this name.
 
-    Errors: `UsageError` for cyclic dependencies, and without matplotlib.
+    Errors: `UsageError` for cyclic dependencies, and if matplotlib is missing.
     """
     blocks = [block for block in tree if not block.is_group]
     layout = layout_graph(tree)

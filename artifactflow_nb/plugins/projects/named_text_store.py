@@ -103,7 +103,7 @@ class NamedTextStore:
         artifact_id: str = "",
         update_type: str = "",
     ) -> Artifact:
-        """Write a version of an artifact; without an id, of a new artifact."""
+        """Write a version of the artifact with this id, or of a new artifact if the id is empty."""
         before = current_version(db, by.conversation_id, artifact_id, by.message_id) if artifact_id else None
         if not artifact_id:
             artifact_id = unused_id(f"{text.noun} {self._mask(text.name)}", used_artifact_ids(db, by.conversation_id))

@@ -53,7 +53,7 @@ _PARAMS: Mapping[Action, Sequence[str]] = {
 
 @valid_call_preview
 async def _loss_preview(ctx: ToolContext, args: BaseModel) -> str:
-    """Describe the blocks or the review that a call removes, with the consequences; empty without a removal."""
+    """Describe the blocks or the review that a call removes, with the consequences; empty if nothing is removed."""
     params, tree = args.model_dump(), await current_tree(ctx)
     block = tree.find(params["block_name"])
     path = tree.path(block.block_id)

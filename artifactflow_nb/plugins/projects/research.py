@@ -115,7 +115,7 @@ async def start_block_job(
 ) -> BlockJob:
     """Store a job before it starts.
 
-    `key` is the id of the call and of the job; without a block the job is on the whole document. `basis` has the hashes
+    `key` is the id of the call and of the job; without `block` the job is on the whole text. `basis` has the hashes
     of the dependencies that the agent sees.
     """
     block_id, text = ("", "") if block is None else (block.block_id, block.content)

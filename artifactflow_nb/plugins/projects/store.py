@@ -104,7 +104,7 @@ def _blocks(db: sqlite3.Connection, conversation_id: str, message_id: str | None
 
 
 def block_payloads(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> list[dict[str, Any]]:
-    """Return the rows of the `blocks` frame for a branch, in document order; empty without a readable project."""
+    """Return the rows of the `blocks` frame for a branch, in document order; empty if no project can be read."""
     try:
         info, tree = load_project(db, conversation_id, message_id)
     except (NotFound, UsageError):

@@ -80,7 +80,7 @@ class DependencyGraph:
 
     @cached_property
     def cyclic_ids(self) -> frozenset[str]:
-        """The ids of blocks in a cycle, or that depend on a block in a cycle."""
+        """The ids of the blocks that are in a cycle or depend on a block in a cycle."""
         return frozenset(self.dependencies).difference(self.topological_order)
 
     def find_cycle(self) -> tuple[str, ...]:
@@ -302,7 +302,7 @@ class BlockTree:
     blocks are stale).
 
     Args:
-        blocks: The blocks, in any order, including deleted ones.
+        blocks: The blocks, in any order, including deleted blocks.
         phases: Names of the project's phases, in order.
         used_ids: Ids of other artifacts of the conversation.
         redact: Removes secrets from a name before an id is derived from the name, because ids are never redacted.
@@ -462,7 +462,7 @@ class BlockTree:
         """The stale blocks by id, with the names of the causes, in topological order.
 
         A text is stale if a dependency is stale or differs from the version on which the text is based, or if it is
-        based on a text that its groups no longer contain. Restoring the old text of a dependency undoes this.
+        based on a text that its groups no longer contain. A text whose dependencies are restored is no longer stale.
         """
         stale: dict[str, tuple[str, ...]] = {}
         dependencies, cyclic = self._needs.dependencies, self._needs.cyclic_ids

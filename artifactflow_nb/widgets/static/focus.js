@@ -119,7 +119,7 @@ function refocus(before, view, body) {
 }
 
 /**
- * Follow the link between the mark of a footnote and its text to the nearest one: the page may show the text several times.
+ * Follow a footnote's link to the nearest mark or footnote of this number: the page may show a text several times.
  * The URL does not change, because a server's page reads its fragment as the name of a view.
  * @param {Event} event a click
  */

@@ -38,7 +38,7 @@ class BoxFollower {
   constructor(container) {
     this.container = container;
     this.boxes = container.getElementsByClassName("af-follow");
-    /** The scroll position of each box that was scrolled to its end, and follows the end if its size changes. @type {WeakMap<Element, number>} */
+    /** The scroll position of each box that was scrolled to its end, and that follows the end when its size changes. @type {WeakMap<Element, number>} */
     this.ends = new WeakMap();
     this.sizes = new ResizeObserver((entries) => {
       for (const { target } of entries) if (this.isAtEnd(target)) this.goToEnd(target);
