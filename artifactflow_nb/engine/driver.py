@@ -43,9 +43,9 @@ from artifactflow_nb.store.runs import (
     RUNNING,
     WAITING,
     StoredRun,
+    load_unfinished_subruns,
     run_exists,
 )
-from artifactflow_nb.store.subruns import load_unfinished_subruns
 from artifactflow_nb.tools.threads import is_task_cancelled
 
 if TYPE_CHECKING:

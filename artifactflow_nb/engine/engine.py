@@ -61,7 +61,6 @@ from artifactflow_nb.store.ownership import RunLocks
 from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.storage import load_models
-from artifactflow_nb.store.subruns import SubrunStore
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.lead import ask_person, call_subagent
@@ -262,7 +261,6 @@ class Engine:
                 tools=self.tools,
                 plans=self.plans,
                 of_plugins=self._of_plugins,
-                subruns=SubrunStore(self.database),
                 agents=self.agent_registry.agents,
                 subagents=self.agent_registry.subagents,
                 graph_config=self.graph_config,

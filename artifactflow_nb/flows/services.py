@@ -47,7 +47,6 @@ from artifactflow_nb.store.calls import FINISHED, CallStore, StoredReply, Stored
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
-from artifactflow_nb.store.subruns import SubrunStore
 from artifactflow_nb.tools.base import ToolContext
 from artifactflow_nb.tools.lead import ask_person
 from artifactflow_nb.tools.registry import ToolRegistry
@@ -89,14 +88,14 @@ class SubrunRunner(Protocol):
 
 async def begin_subrun(ctx: "RunContext", key: str, question: str, flow: str, budget: Budget | None) -> StoredRun:
     """Start a subrun that carries out a call, with the model of the calling run."""
-    caller = await ctx.services.subruns.parent_call(key)
+    caller = await ctx.services.runs.parent_call(key)
     return await ctx.subruns.begin_subrun(caller, question, flow, budget=budget, model=ctx.run.settings.get("model"))
 
 
 async def publish_subrun_start(ctx: "RunContext", key: str, subrun: StoredRun) -> None:
     """Publish the start of a subrun exactly once, even if an earlier process started it without publishing."""
     await ctx.event_writer.flush()
-    if await ctx.services.subruns.is_start_published(key):
+    if await ctx.services.runs.is_start_published(key):
         return
     data = {
         "job_id": key,
@@ -253,7 +252,6 @@ class Services:
     approvals: ApprovalStore
     tools: ToolRegistry
     plans: PlanStore
-    subruns: SubrunStore
     agents: Mapping[str, BaseAgent]
     subagents: Mapping[str, BaseAgent]
     graph_config: GraphConfig

@@ -199,7 +199,7 @@ class CassetteWriter:
         self._written: tuple[bytes, Cassette] | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = OnlyWriter(path.resolve(), is_shared=True)
+            self._lock = OnlyWriter(path.resolve())
         except _NO_PLACE as error:
             raise self._failed(error) from error
         try:
@@ -238,12 +238,6 @@ class CassetteWriter:
     def close(self) -> None:
         """Release the file, so that another process can record."""
         self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     def _failed(self, error: OSError | ValueError | RuntimeError) -> CassetteError:
         return CassetteError(f"The cassette {self.path} cannot be written: {reason(error)}. Choose another path.")

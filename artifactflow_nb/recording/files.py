@@ -95,19 +95,16 @@ def write_bytes(path: Path, data: bytes, *, replace: bool) -> Path:
 class OnlyWriter:
     """A lock next to a file for the process that may write the file; released by `close` and when the process dies.
 
-    Args:
-        path: The file, which need not exist, in an existing folder.
-        is_shared: Whether other instances of this process may share the lock: a cell that creates a workbench can be
-            executed again.
+    The file need not exist, its folder must. Other instances of the process share the lock: a cell that creates a
+    workbench can be executed again.
 
-    Errors: `CassetteError` if another process has the lock, or if this process has the lock and `is_shared` is false.
+    Errors: `CassetteError` if another process has the lock.
     """
 
-    def __init__(self, path: Path, *, is_shared: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._lock_path = path.with_name(f".{path.name}.lock")
         self._pid = os.getpid()
-        self._is_shared = is_shared
         self._file: IO[bytes] | None = None
         self.closed = False
         self.renew()
@@ -120,17 +117,13 @@ class OnlyWriter:
             holder = None
             with suppress(OSError, ValueError):
                 holder = int(self._lock_path.read_bytes()[:20])
-            if holder == self._pid and self._is_shared:
+            if holder == self._pid:
                 return
             if self._lock_path.exists():  # without a file, the lock was released in the meantime
-                process, advice = f"The process {holder}", "Wait until that process has ended or end it"
-                if holder == self._pid:
-                    process, advice = f"This process ({holder})", "Close the workbench that records"
-                elif holder is None:
-                    process = "Another process"
+                process = "Another process" if holder is None else f"The process {holder}"
                 raise CassetteError(
-                    f"{process} records into {self._path} already, and only one process can. {advice}, or record "
-                    "into another file. Nothing was written."
+                    f"{process} records into {self._path} already, and only one process can. Wait until that process "
+                    "has ended or end it, or record into another file. Nothing was written."
                 )
         file.truncate(0)
         file.write(str(self._pid).encode())

@@ -196,6 +196,8 @@ SELECT DISTINCT agent_name FROM llm_calls l WHERE run_id = ? AND error_type IS N
 
 _JOB_OF_CALL = "SELECT run_id, job_id FROM tool_calls WHERE tool_call_id = ?"
 
+_FINISHED = "SELECT * FROM tool_calls WHERE run_id = ? AND status = 'finished' ORDER BY called_at, tool_call_id"
+
 _UNFINISHED = """
 SELECT t.* FROM tool_calls t WHERE t.run_id = ? AND t.status <> 'finished'
 AND t.step = (SELECT max(c.step) FROM llm_calls c WHERE c.run_id = t.run_id AND c.job_id = t.job_id)
@@ -292,6 +294,14 @@ class CallStore:
 
     async def _stored_calls(self, sql: str, parameters: tuple[str, ...]) -> list[StoredCall]:
         return await self._database.read(lambda db: [_stored_call(db, row) for row in db.execute(sql, parameters)])
+
+    async def finished_rows(self, run_id: str) -> list[dict[str, Any]]:
+        """Return the rows of a run's finished tool calls, by start time."""
+
+        def work(db: sqlite3.Connection) -> list[dict[str, Any]]:
+            return [read_row(db, row) for row in db.execute(_FINISHED, (run_id,))]
+
+        return await self._database.read(work)
 
     async def text_agents(self, run_id: str) -> list[str]:
         """Return the names of a run's agents that write their calls into the text of replies."""

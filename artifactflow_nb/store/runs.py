@@ -54,6 +54,21 @@ START_LOCK = """CASE WHEN r.status = 'waiting' AND NOT EXISTS (
 NULL unless the run is waiting and all requests of the run and its subruns are decided.
 """
 
+_OF_CALL = """
+SELECT run_id FROM runs WHERE parent_run_id = (SELECT run_id FROM tool_calls WHERE tool_call_id = ?1)
+AND settings_json ->> '$.subrun.tool_call_id' = ?1
+"""
+_UNFINISHED_SUBRUNS = (
+    "SELECT run_id FROM runs WHERE parent_run_id = ? AND status IN ('running', 'waiting') ORDER BY rowid"
+)
+_PARENT_CALL = (
+    "SELECT run_id, message_id, step, position FROM tool_calls JOIN runs USING (run_id) WHERE tool_call_id = ?"
+)
+_START_EVENT = """
+SELECT 1 FROM events WHERE run_id = (SELECT run_id FROM tool_calls WHERE tool_call_id = ?1)
+AND event_type = 'subrun_start' AND stored_text(data_json) ->> '$.tool_call_id' = ?1
+"""
+
 _GRAPH_STATE = """
 WITH RECURSIVE branch (message_id, distance) AS (
     SELECT ?1, 0 UNION ALL SELECT m.parent_id, distance + 1 FROM branch JOIN messages m USING (message_id)
@@ -269,6 +284,24 @@ class RunStore:
         """Return the waiting and running runs, including subruns, the oldest first."""
         return await self._database.read(lambda db: load_unfinished(db, with_subruns=True))
 
+    async def parent_call(self, tool_call_id: str) -> ParentCall:
+        """Return the parent call of a subrun for a tool call."""
+        ((run_id, message_id, step, position),) = await self._database.fetch_all(_PARENT_CALL, (tool_call_id,))
+        return ParentCall(run_id, message_id, tool_call_id, f"{step}.{position + 1}")
+
+    async def subrun_of_call(self, tool_call_id: str) -> StoredRun | None:
+        """Return the subrun that was started for a call, or None."""
+
+        def work(db: sqlite3.Connection) -> StoredRun | None:
+            row = db.execute(_OF_CALL, (tool_call_id,)).fetchone()
+            return None if row is None else load_run(db, row["run_id"])
+
+        return await self._database.read(work)
+
+    async def is_start_published(self, tool_call_id: str) -> bool:
+        """Return whether the `subrun_start` event of a call is stored; the process may have died before the write."""
+        return await self._database.fetch_one(_START_EVENT, (tool_call_id,)) is not None
+
     async def budget_usage(self, run_id: str, *, with_subruns: bool = False) -> BudgetUsage:
         """Return the tokens, money and time that a run has used so far, optionally with its subruns."""
         return await self._database.read(lambda db: load_budget_usage(db, run_id, with_subruns=with_subruns))
@@ -325,6 +358,11 @@ def load_unfinished(db: sqlite3.Connection, *, with_subruns: bool = False) -> li
     runs = [load_run(db, row["run_id"]) for row in rows]
     ids = {run.run_id for run in runs}
     return [run for run in runs if with_subruns or run.parent_call is None or run.parent_call.run_id not in ids]
+
+
+def load_unfinished_subruns(db: sqlite3.Connection, run_id: str) -> list[str]:
+    """Load the ids of a run's unfinished subruns, the oldest first."""
+    return [row["run_id"] for row in db.execute(_UNFINISHED_SUBRUNS, (run_id,))]
 
 
 def load_events(db: sqlite3.Connection, run_id: str, after: int = 0) -> list[StreamEvent]:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ def test_recordings_are_sorted_by_their_start_and_texts_by_their_hashes(tmp_path
     """The same recordings give the same bytes, in whatever order they are added."""
     recordings = [recording(str(n), f"Question {n}?", started_at=1_000_000 * n) for n in range(3)]
     for path, order in ((tmp_path / "a.jsonl", recordings), (tmp_path / "b.jsonl", recordings[::-1])):
-        with CassetteWriter(path) as writer:
+        with closing(CassetteWriter(path)) as writer:
             for head, rows in order:
                 writer.put(head, rows)
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()

@@ -11,7 +11,7 @@ from typing import Any
 from support.offline_loop import Drive
 
 from artifactflow_nb.models.offline.model import OfflineModel
-from artifactflow_nb.models.offline.phrases import PHRASES
+from artifactflow_nb.models.offline.report import PHRASES
 from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
 

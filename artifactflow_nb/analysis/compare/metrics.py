@@ -34,15 +34,14 @@ class Figure:
         return None if not self.a or self.b is None else self.b / self.a
 
     @property
-    def label(self) -> str:
-        """Name of the figure in words."""
-        return _LABELS[self.name]
+    def texts(self) -> tuple[str, str, str]:
+        """Both values and the difference, with units."""
+        return self.format_value(self.a), self.format_value(self.b), self.format_value(self.difference, signed=True)
 
     @property
     def row(self) -> ComparisonRow:
-        """The figure in the table of a comparison."""
-        values = self.format_value(self.a), self.format_value(self.b)
-        return ComparisonRow(self.label, *values, self.format_value(self.difference, signed=True))
+        """The figure in the table of a comparison of runs."""
+        return ComparisonRow(_LABELS[self.name], *self.texts)
 
     def format_value(self, value: float | None, *, signed: bool = False) -> str:
         """Format a value with its unit; a dash for None."""
@@ -59,7 +58,6 @@ _LABELS = {
     "total_duration_ms": "time",
     "active_ms": "time without waiting",
     "wait_ms": "waiting for you",
-    "total_tokens": "tokens",
     "input_tokens": "input tokens",
     "output_tokens": "output tokens",
     "cost_usd": "cost",
@@ -67,9 +65,6 @@ _LABELS = {
     "n_llm_errors": "failed model calls",
     "n_tool_calls": "tool calls",
     "n_tool_errors": "failed tool calls",
-    "n_artifacts": "artifacts",
-    "n_questions": "questions so far",
-    "n_response_chars": "characters of the answer",
 }
 
 

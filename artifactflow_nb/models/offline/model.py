@@ -30,9 +30,8 @@ from artifactflow_nb.models.base import (
     WritingTask,
     estimate_usage,
 )
-from artifactflow_nb.models.offline.phrases import phrases_for
 from artifactflow_nb.models.offline.plan import decide, execute_step, make_plan, summarize
-from artifactflow_nb.models.offline.report import Section, quotes_with_sources
+from artifactflow_nb.models.offline.report import Section, phrases_for, quotes_with_sources
 from artifactflow_nb.models.offline.research import LOOKUP_TOOLS, REPORT_TOOLS, coordinate, find_quotes, look_up
 from artifactflow_nb.models.offline.turn import Reply, Turn, find_failures, state_question, without_addresses
 from artifactflow_nb.sources.citations import find_addresses, read_sources

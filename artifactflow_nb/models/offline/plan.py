@@ -14,12 +14,14 @@ import re
 from collections.abc import Sequence
 
 from artifactflow_nb.core.plan import Plan, PlanProgress, PlanStep
-from artifactflow_nb.models.offline.phrases import PHRASES, phrases_for, plan_steps
 from artifactflow_nb.models.offline.questions import is_follow_up, split_question
 from artifactflow_nb.models.offline.report import (
+    PHRASES,
     Section,
+    phrases_for,
     plan_answer,
     plan_report,
+    plan_steps,
     plan_title,
     report_title,
     section_heading,

@@ -1,14 +1,32 @@
-"""Reports and answers: a Markdown quote for each sentence, with the number of its source, and a list of sources."""
+"""Reports and answers: a Markdown quote for each sentence, with the number of its source, and a list of sources.
 
-from collections.abc import Sequence
+Everything that the offline model writes is quoted, but for fixed phrases in English and Chinese.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 
+from artifactflow_nb.core.text.chinese import is_chinese
 from artifactflow_nb.core.text.format import clip
-from artifactflow_nb.models.offline.phrases import PHRASES, phrases_for, plan_steps
 from artifactflow_nb.sources.citations import SourceQuotes
 
 _ANSWER_SOURCES = 3  # sources per question in an answer; a report quotes all sources
 _TITLE_COLUMNS = 100
+
+PHRASES: Mapping[str, Mapping[str, str]] = json.loads((files(__package__) / "phrases.json").read_text(encoding="utf-8"))
+"""The phrases by language and name; the titles of the usual steps are separated by `|`."""
+
+
+def phrases_for(text: str) -> Mapping[str, str]:
+    """Return the phrases in the language of a text."""
+    return PHRASES["zh" if is_chinese(text) else "en"]
+
+
+def plan_steps(phrases: Mapping[str, str]) -> list[str]:
+    """Return the titles of the usual steps: search, read, write."""
+    return phrases["steps"].split("|")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from itertools import zip_longest
 
 from artifactflow_nb.core.messages import ToolCall
 from artifactflow_nb.core.text.format import count
-from artifactflow_nb.models.offline.phrases import phrases_for
 from artifactflow_nb.models.offline.questions import is_follow_up, quotes_for_parts, split_question
 from artifactflow_nb.models.offline.ranking import MAX_SENTENCES, best_quotes, missing_words
 from artifactflow_nb.models.offline.report import (
     Findings,
     checklist,
+    phrases_for,
     plan_title,
     report_title,
     research_answer,

@@ -248,7 +248,7 @@ async def run_research_call(ctx: RunContext, state: AgentState, key: str, args: 
         if call.call.name in {GENERATE_TOOL, OUTLINE_TOOL, RESEARCH_TOOL} and target_id(tree, call) not in later
     ]
     try:
-        run = await ctx.services.subruns.get_by_call(key)
+        run = await ctx.services.runs.subrun_of_call(key)
         if run is None:
             info, tree = await current_project(ctx)
             needs = list[Block]()
@@ -305,7 +305,7 @@ async def _write_report(ctx: RunContext, key: str, args: RunResearch, run: Store
             report = artifact.content
         except NotFound:  # the block was deleted meanwhile
             pass
-    documents = documents_read(await ctx.services.subruns.calls(run.run_id))
+    documents = documents_read(await ctx.services.calls.finished_rows(run.run_id))
     info, tree = await current_project(ctx)
     reason = f"{RESEARCH_TOOL} ({args.research_type}), {run.run_id}: {args.query[:200]}"
     try:

@@ -73,8 +73,8 @@ def comparison(a: BranchSide, b: BranchSide) -> tuple[Node, ...]:
         rows.append([translate("question"), a.question, b.question, ""])
     rows.append([translate("status"), *(capitalized(status_label(side.entry.status)) for side in (a, b)), ""])
     for name, value in a.figures.items():
-        cells = Figure(name, value, b.figures[name]).row[1:]
-        rows.append([translate(_FIGURES[name]), *(translate_time(str(cell)) for cell in cells)])
+        texts = Figure(name, value, b.figures[name]).texts
+        rows.append([translate(_FIGURES[name]), *map(translate_time, texts)])
     rows.append([translate("asked"), *(format_local_time(side.entry.created_at) for side in (a, b)), ""])
     table = panel_table(("", *SIDES, translate("difference")), rows, translate("Comparison of two branches"))
     return (Node("cmp-table", table), *folds)

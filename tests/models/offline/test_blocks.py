@@ -12,7 +12,7 @@ import artifactflow_nb as af
 from artifactflow_nb.core.text.chinese import is_chinese
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.models.offline.model import OfflineModel
-from artifactflow_nb.models.offline.phrases import PHRASES
+from artifactflow_nb.models.offline.report import PHRASES
 from artifactflow_nb.plugins.projects.handle import Project
 from artifactflow_nb.plugins.projects.spec import by_hand
 from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace

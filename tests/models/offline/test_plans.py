@@ -17,8 +17,8 @@ from artifactflow_nb.core.text.chinese import is_chinese
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.offline.model import OfflineModel
-from artifactflow_nb.models.offline.phrases import PHRASES
 from artifactflow_nb.models.offline.plan import plan_parts
+from artifactflow_nb.models.offline.report import PHRASES
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
 
