@@ -14,6 +14,7 @@ from artifactflow_nb.plugins.literature import LITERATURE
 from artifactflow_nb.plugins.literature.references import Literature
 from artifactflow_nb.plugins.projects import PROJECTS
 from artifactflow_nb.plugins.projects.accessor import ProjectFrames, Projects
+from artifactflow_nb.plugins.studies.plugin import STUDIES, Studies
 
 T = TypeVar("T")
 
@@ -26,6 +27,7 @@ for _plugin in (
     GRAPHS,
     LITERATURE,
     PROJECTS,
+    STUDIES,
 ):
     BUILT_IN_PLUGINS[_plugin.name] = add_plugin(_plugin)
 
@@ -56,6 +58,7 @@ class WorkbenchAccessors:
     literature = Accessor(Literature)
     data = Accessor(Data)
     projects = Accessor(Projects)
+    studies = Accessor(Studies)
 
 
 def load_plugins(plugins: Iterable[Plugin | str]) -> list[Plugin]:

@@ -26,6 +26,7 @@ ROOMS = [
     "plugins/graphs",
     "plugins/literature",
     "plugins/projects",
+    "plugins/studies",
     "notebook",
     "widgets",
     "widgets/home",

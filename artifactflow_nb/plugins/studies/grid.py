@@ -1,0 +1,147 @@
+"""The plan of a study: questions, factors and repeats as cells, each with a key of its content."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import orjson
+
+from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.flows.base import OwnFlow
+from artifactflow_nb.models.base import model_name
+from artifactflow_nb.plugins.studies.tables import Cell
+from artifactflow_nb.store.encoding import sha256, storable_json
+
+FACTORS = ("model", "flow", "depth", "budget", "clarify")
+"""The options of a question that can vary between cells."""
+
+QUESTION = "question"
+"""The column of the questions."""
+
+_KEY_CHARS = 16
+_RESERVED = {"cell", "question_n", "repeat", "state", "attempts", "run_id", "status", "outcome", "answer", "tokens"} | {
+    *("cost_usd", "duration_ms", "queue_ms", "error", "grader", "score", "evidence", "judge", "graded_at")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The plan of a study.
+
+    Attributes:
+        rows: The rows of the questions: the question, and the other columns.
+        factors: The values of each factor as JSON, by label.
+        repeats: The number of runs with equal factors.
+        objects: The model objects and flows among the values, by label; objects are not stored.
+    """
+
+    rows: Sequence[tuple[str, Mapping[str, Any]]]
+    factors: Mapping[str, Mapping[Any, Any]]
+    repeats: int
+    objects: Mapping[Any, Any] = field(default_factory=dict)
+
+    def cells(self, study_id: str) -> list[Cell]:
+        """Return the cells: all questions with the first repeat of all values, then the next repeat."""
+        labels = [list(values) for values in self.factors.values()]
+        cells: dict[str, Cell] = {}
+        for repeat, (number, (question, columns)) in product(range(self.repeats), enumerate(self.rows)):
+            for combination in product(*labels):
+                factors = dict(zip(self.factors, combination, strict=True))
+                values = {name: self.factors[name][label] for name, label in factors.items()}
+                key = cell_key(question, columns, values, repeat)
+                cells.setdefault(
+                    key,
+                    Cell(f"{study_id}/{key}", study_id, key, len(cells), number, question, columns, factors, repeat),
+                )
+        return list(cells.values())
+
+
+def cell_key(question: str, columns: Mapping[str, Any], values: Mapping[str, Any], repeat: int) -> str:
+    """Return the key of a cell: a hash of the question's row, the values of the factors and the repeat."""
+    content = orjson.dumps([question, columns, values, repeat], option=orjson.OPT_SORT_KEYS).decode()
+    return sha256(content)[:_KEY_CHARS]
+
+
+def question_rows(questions: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Read questions: a DataFrame or a list of mappings with the column `question`, or a list of texts.
+
+    Errors: `UsageError` for another value, for a missing column, and for an empty or repeated question.
+    """
+    if isinstance(questions, str) or not isinstance(questions, Iterable):
+        raise UsageError(f"questions is {brief(questions)}; pass a DataFrame with the column 'question', or a list.")
+    records = questions.to_dict("records") if hasattr(questions, "to_dict") else list(questions)
+    rows: list[tuple[str, dict[str, Any]]] = []
+    for record in records:
+        row = {QUESTION: record} if isinstance(record, str) else record
+        if not isinstance(row, Mapping) or not isinstance(row.get(QUESTION), str) or not row[QUESTION].strip():
+            raise UsageError(f"The question {len(rows)} is {brief(record)}; each row needs a text in 'question'.")
+        columns = {str(name): _plain(value) for name, value in row.items() if name != QUESTION}
+        if reserved := sorted(_RESERVED.union(FACTORS) & columns.keys()):
+            raise UsageError(f"A column of the questions is called {reserved[0]!r}, as a column of results; rename it.")
+        rows.append((row[QUESTION].strip(), columns))
+    if not rows:
+        raise UsageError("There are no questions. Pass a DataFrame with the column 'question', or a list of texts.")
+    texts = [orjson.dumps(row) for row in rows]
+    if len({*texts}) < len(texts):
+        double = next(row for row, text in zip(rows, texts, strict=True) if texts.count(text) > 1)
+        raise UsageError(f"The question {brief(double[0])} occurs twice. To ask it more often, pass repeats=.")
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a DataFrame as JSON; missing values are None."""
+    value = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+    return None if value != value else storable_json(value)  # noqa: PLR0124 - NaN and NaT differ from themselves
+
+
+def factor_values(vary: Mapping[str, Any]) -> tuple[dict[str, dict[Any, Any]], dict[Any, Any]]:
+    """Return the values of the factors as JSON by label, and the objects by label.
+
+    The values of a factor are a list, or a mapping of labels to values.
+
+    Errors: `UsageError` for an unknown factor, a factor without values, and values with the same label.
+    """
+    if not isinstance(vary, Mapping):
+        raise UsageError(f'vary is {brief(vary)}; pass the values by factor, as {{"model": ["small", "large"]}}.')
+    factors: dict[str, dict[Any, Any]] = {}
+    objects: dict[Any, Any] = {}
+    for name, values in vary.items():
+        if name not in FACTORS:
+            raise UsageError(f"{brief(name)} cannot vary. Factors: {', '.join(FACTORS)}.")
+        if isinstance(values, str) or not isinstance(values, Iterable) or not (entries := list(values)):
+            raise UsageError(f"vary[{name!r}] is {brief(values)}; pass a list of values, or labels with values.")
+        pairs = values.items() if isinstance(values, Mapping) else [(_label(name, value), value) for value in entries]
+        factors[name] = {}
+        for label, value in pairs:
+            if label in factors[name]:
+                raise UsageError(f"vary[{name!r}] has {brief(label)} twice; pass labels: {{label: value}}.")
+            factors[name][label] = _value(value)
+            if isinstance(factors[name][label], dict) and _OBJECT in factors[name][label]:
+                objects[label] = value
+    return factors, objects
+
+
+_OBJECT = "object"
+"""The key of the value of a model object or a flow, which cannot be stored."""
+
+
+def _label(name: str, value: Any) -> Any:
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, Budget):
+        return ", ".join(f"{limit:,.10g} {unit}" for unit, limit in value.limits.items())
+    if isinstance(value, Mapping):
+        raise UsageError(f"vary[{name!r}] has {brief(value)}; pass labels with values: {{label: value}}.")
+    return getattr(value, "name", None) or model_name(value)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Budget):
+        return value.model_dump(exclude_none=True)
+    if isinstance(value, str | int | float | Mapping | None):
+        return storable_json(value)
+    if isinstance(value, OwnFlow):
+        return {_OBJECT: getattr(value, "name", type(value).__name__)}
+    return {_OBJECT: f"{model_name(value)} ({getattr(value, 'address', getattr(value, 'provider', ''))})"}

@@ -1,0 +1,140 @@
+"""The value of the plugin, and `wb.studies`: starts studies, and opens stored ones."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.clock_ids import whole_ms
+from artifactflow_nb.core.text.cards import Card, CardMixin
+from artifactflow_nb.engine.plugin import Plugin
+from artifactflow_nb.errors import UsageError, brief, check_text
+from artifactflow_nb.plugins.studies.driver import StudyDrivers
+from artifactflow_nb.plugins.studies.grid import Grid, factor_values, question_rows
+from artifactflow_nb.plugins.studies.study import Study
+from artifactflow_nb.plugins.studies.tables import (
+    CELL_FRAME,
+    CELL_TABLE,
+    GRADE_FRAME,
+    GRADE_TABLE,
+    RUNNING,
+    STUDY_TABLE,
+    StudyRow,
+    insert_study,
+    load_cells,
+    load_study,
+    study_names,
+)
+from artifactflow_nb.store.database import read_store
+from artifactflow_nb.store.schema import to_microseconds
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from artifactflow_nb.engine.engine import Engine
+
+BudgetLike = Budget | Mapping[str, Any] | None
+MAX_CELLS = 100_000
+
+
+class Studies(CardMixin):
+    """The studies of a workbench, by name and in the order of their creation: `wb.studies["depths"]`."""
+
+    def __init__(self, workbench: Any) -> None:
+        self._workbench = workbench
+        self._thread = workbench._thread  # noqa: SLF001 - an accessor is a part of its workbench
+
+    def start(
+        self,
+        questions: Any,
+        *,
+        name: str,
+        vary: Mapping[str, Any] | None = None,
+        repeats: int = 1,
+        budget: BudgetLike = None,
+        each: BudgetLike = None,
+        at_once: int = 16,
+        **options: Any,
+    ) -> Study:
+        """Store a study and start it; return at once. A stored study of the same plan goes on.
+
+        Args:
+            questions: A DataFrame with the column `question`, whose other columns are kept, or a list of texts.
+            name: The name of the study.
+            vary: The factors: names of options of `wb.ask`, each with a list of values, or with values by label.
+            repeats: The number of runs with equal factors.
+            budget: The limits of the whole study; a cell is started only if they cover it.
+            each: The limits of each run.
+            at_once: The number of cells that run at the same time.
+            options: Options of `wb.ask` for all cells.
+
+        Errors: `UsageError` for an invalid plan, and for the name of a study with another plan.
+        """
+        check_text("name", name)
+        for label, number in (("repeats", repeats), ("at_once", at_once)):
+            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+                raise UsageError(f"{label} is {brief(number)}; it must be a whole number from 1.")
+        factors, objects = factor_values(vary or {})
+        fixed, more = factor_values({option: [value] for option, value in options.items()})
+        grid = Grid(question_rows(questions), factors, repeats)
+        spec = {
+            "vary": {factor: [[label, value] for label, value in values.items()] for factor, values in factors.items()},
+            "options": {option: value for option, values in fixed.items() for value in values.values()},
+            "repeats": repeats,
+            "at_once": at_once,
+            **{limit: Budget.from_limits(value).model_dump(exclude_none=True)
+               for limit, value in (("budget", budget), ("each", each)) if value is not None},
+        }  # fmt: skip
+        engine = self._thread.engine
+        stored = StudyRow(engine.ids.new("study"), name, to_microseconds(whole_ms(engine.clock.now())), spec, RUNNING)
+        cells = grid.cells(stored.study_id)
+        if len(cells) > MAX_CELLS:
+            raise UsageError(f"The study would have {len(cells):,} cells; at most {MAX_CELLS:,} are possible.")
+
+        def store(db: "sqlite3.Connection") -> StudyRow:
+            if name not in study_names(db):
+                insert_study(db, stored, cells)
+                return stored
+            present = load_study(db, name)
+            if not {cell.key for cell in cells} <= {cell.key for cell in load_cells(db, present.study_id)}:
+                raise UsageError(
+                    f"There is a study {name!r} with other questions or factors. Choose another name, or add to the "
+                    f"study: wb.studies[{name!r}].extend(...)."
+                )
+            return present
+
+        started = self._thread.call(engine.database.write(store))
+        return Study(self._workbench, started, {**objects, **more})._resume()  # noqa: SLF001 - the handle is new
+
+    def __getitem__(self, name: str) -> Study:
+        """Open a stored study; a study that no kernel drives goes on here."""
+        stored = read_store(self._thread.engine.database.path, lambda db: load_study(db, name))
+        return Study(self._workbench, stored)._resume()  # noqa: SLF001 - the handle is new
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the names of the studies, for completion after `[`."""
+        return read_store(self._thread.engine.database.path, study_names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ipython_key_completions_())
+
+    def __len__(self) -> int:
+        return len(self._ipython_key_completions_())
+
+    def _card(self) -> Card:
+        note = "" if len(self) else 'No studies yet. Start one with wb.studies.start(questions, name="...").'
+        return Card("Studies", str(len(self)), [("names", ", ".join(self))], note=note)
+
+    def __repr__(self) -> str:
+        return f"Studies({', '.join(map(repr, self))})"
+
+
+def _services(engine: "Engine") -> Mapping[type, Any]:
+    return {StudyDrivers: StudyDrivers(engine)}
+
+
+STUDIES = Plugin(
+    "studies",
+    tables=(STUDY_TABLE, CELL_TABLE, GRADE_TABLE),
+    frames=(CELL_FRAME, GRADE_FRAME),
+    services=_services,
+)

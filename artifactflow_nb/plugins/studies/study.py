@@ -1,0 +1,138 @@
+"""`Study`: the handle of a study, as `wb.studies.start` returns it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Self
+
+import orjson
+
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Details
+from artifactflow_nb.notebook.run import HEARTBEAT_S
+from artifactflow_nb.plugins.studies.driver import StudyDrivers
+from artifactflow_nb.plugins.studies.tables import CELL_FRAME, RUNNING, StudyRow, load_cells, load_study
+from artifactflow_nb.store.database import read_store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = {
+    *("cell", "question_n", "question", "columns_json", "factors_json", "repeat", "state", "attempts", "run_id"),
+    *("status", "outcome", "answer", "tokens", "cost_usd", "duration_ms", "queue_ms", "error"),
+}
+
+
+class Study(CardMixin):
+    """A study: questions asked with several values of factors, a run for each cell.
+
+    Attributes:
+        name: The name, unique in the store.
+        study_id: The id in the store.
+    """
+
+    def __init__(self, workbench: Any, stored: StudyRow, objects: dict[Any, Any] | None = None) -> None:
+        self.name = stored.name
+        self.study_id = stored.study_id
+        self._workbench = workbench
+        self._thread = workbench._thread  # noqa: SLF001 - a study is a part of its workbench
+        self._objects = objects or {}
+
+    @property
+    def _stored(self) -> StudyRow:
+        return read_store(self._thread.engine.database.path, lambda db: load_study(db, self.name))
+
+    @property
+    def state(self) -> str:
+        """`running`, `done` or `cancelled`."""
+        return self._stored.state
+
+    def _resume(self) -> Self:
+        """Drive the study here, unless it has ended or another kernel drives it; return at once."""
+        drivers = self._thread.engine.service(StudyDrivers)
+        self._thread.call(drivers.drive(self.name, self._objects))
+        return self
+
+    # --- waiting -----------------------------------------------------------------------------------------------------
+
+    def wait(self, timeout_s: float | None = None) -> Self:
+        """Wait until no cell can go on; interrupting the cell ends the wait, not the study.
+
+        Args:
+            timeout_s: Seconds before `TimeoutError` ends the wait; the study goes on.
+
+        Errors: `StoreError` if the store cannot be written; the study can go on later.
+        """
+        ended = self._thread.submit(self._ended())
+        try:
+            ended.result(timeout_s)
+        except TimeoutError:
+            raise TimeoutError(f"The study {self.name!r} has not ended after {timeout_s} s, and goes on.") from None
+        finally:
+            ended.cancel()
+        return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._wait_in_loop().__await__()
+
+    async def _wait_in_loop(self) -> Self:
+        """Wait without blocking the event loop of the kernel, which sees its Stop button between two steps."""
+        ended = asyncio.wrap_future(self._thread.submit(self._ended()))
+        try:
+            while not ended.done():
+                await asyncio.wait([ended], timeout=HEARTBEAT_S)
+        finally:
+            ended.cancel()
+        ended.result()
+        return self
+
+    async def _ended(self) -> None:
+        """Return when no cell can go on; called on the engine's loop. Another kernel may drive the study, and die."""
+        engine = self._thread.engine
+        drivers = engine.service(StudyDrivers)
+        while True:
+            driver = await drivers.drive(self.name, self._objects)
+            if driver is not None:
+                await asyncio.shield(driver.task)
+            elif (await engine.database.read(lambda db: load_study(db, self.name))).state != RUNNING:
+                return
+            else:
+                await asyncio.sleep(HEARTBEAT_S)
+
+    # --- results -----------------------------------------------------------------------------------------------------
+
+    @property
+    def df(self) -> "pd.DataFrame":
+        """One row per cell: the columns of the question, the factors, the run, and the result."""
+        import pandas as pd
+
+        frame: pd.DataFrame = self._workbench._load(CELL_FRAME, study=self.name, columns=sorted(_COLUMNS))  # noqa: SLF001
+        rows = zip(frame.pop("columns_json"), frame.pop("factors_json"), strict=True)
+        values = [orjson.loads(columns) | orjson.loads(factors) for columns, factors in rows]
+        further = pd.DataFrame(values, index=frame.index)
+        first = ["cell", "question_n", "question"]
+        frame = frame[[name for name in frame.columns if name in _COLUMNS]]
+        return pd.concat([frame[first], further, frame.drop(columns=first)], axis=1)
+
+    def answers(self) -> "pd.DataFrame":
+        """The answers: a row per question, a column per combination of factors, and of repeats if there are several."""
+        frame, spec = self.df, self._stored.spec
+        columns = [*spec["vary"], *(["repeat"] if spec["repeats"] > 1 else [])]
+        if not columns:
+            return frame.set_index("question")[["answer"]]
+        order = frame[["question_n", "question"]].drop_duplicates()["question"]
+        answers: pd.DataFrame = frame.pivot_table(
+            index="question", columns=columns, values="answer", aggfunc="first", dropna=False
+        )
+        return answers.reindex(order)
+
+    # --- display -----------------------------------------------------------------------------------------------------
+
+    def _card(self) -> Card:
+        stored = self._stored
+        cells = read_store(self._thread.engine.database.path, lambda db: load_cells(db, self.study_id))
+        states = Counter(cell.state for cell in cells)
+        table = CardTable(("state", "cells"), list(states.items()))
+        return Card("Study", self.name, [("state", stored.state)], [Details("Cells", table, is_open=True)])
+
+    def __repr__(self) -> str:
+        return f"Study({self.name!r}, state={self.state!r})"
