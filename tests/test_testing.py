@@ -31,7 +31,7 @@ def test_scripted_model_is_the_public_one():
 
 
 def test_fake_clock_gives_the_same_times_in_every_run():
-    """Each reading is one step later, whichever of the two readings it is."""
+    """Each reading of either clock is one step later than the reading before."""
     clock = FakeClock(step_ms=10)
     assert clock.now() == datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=10)
     assert clock.monotonic() == 0.02
@@ -45,7 +45,7 @@ def test_fake_ids_count_for_each_prefix():
 
 
 async def test_fake_search_finds_the_hits_of_the_query():
-    """A mapping has the hits of each query; a list is the result of all; the limit counts."""
+    """A mapping has the hits of each query; a list is the result of every query; the limit applies to both."""
     search = FakeSearch({"ferry": [FARES, WINTER]})
     assert await search.search("ferry", 5) == [FARES, WINTER]
     assert await search.search("ferry", 1) == [FARES]

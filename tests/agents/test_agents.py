@@ -60,7 +60,7 @@ def test_prompt_before_the_context_is_constant() -> None:
 
 
 def test_registered_agent_is_in_the_leads_prompt() -> None:
-    """The prompt has its name, description and capabilities; a duplicate name is rejected."""
+    """The prompt has the agent's name, description and capabilities; a duplicate name is rejected."""
     agent = lead()
     agent.register_subagent(AgentConfig("math_agent", "Computes.", capabilities=("Adds and multiplies.",)))
     prompt = agent.build_system_prompt(PromptContext(NOW))

@@ -37,7 +37,7 @@ def test_every_agent_has_a_prompt_file_and_every_file_an_agent() -> None:
 
 
 def test_header_of_a_persons_own_file_is_left_out(tmp_path: Path) -> None:
-    """A copy of a packaged file can be edited as it is; a text that only starts with a line stays whole."""
+    """A copy of a packaged file can be edited with its header; a text that only starts with a rule stays whole."""
     (tmp_path / "lead_agent.md").write_text("---\nfor: my lead\nvariables:\n---\nBe brief.", encoding="utf-8")
     (tmp_path / "search_agent.md").write_text("---\nBe quick.", encoding="utf-8")
     library = PromptLibrary(tmp_path)

@@ -183,7 +183,7 @@ def test_empty_file_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_setting_comes_from_each_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arguments override the variable, and the variable the allowed file; a mapping overrides its own keys only."""
+    """Arguments override the variable, and the variable overrides the allowed file; a mapping overrides single keys."""
     monkeypatch.setenv("AF_TRUST_FOLDER", "1")
     Path("artifactflow.toml").write_text("[graph_config.executor]\nmax_steps = 2\n")
     assert Settings.load().graph_config == {"executor": {"max_steps": 2}}
@@ -244,7 +244,7 @@ TOOLS: tuple[Tool, ...] = (*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch
     ],
 )
 def test_tools_are_selected_by_name_category_or_all(specs: list[str], names: list[str]) -> None:
-    """The order is that of the selection, without duplicates."""
+    """The tools are in the order of the selection, without duplicates."""
     assert [entry.name for entry in select_tools(specs, TOOLS)] == names
 
 

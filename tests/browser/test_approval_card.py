@@ -222,7 +222,7 @@ def test_edited_fields_are_sent_unchanged(stage: Stage) -> None:
 
 
 def test_no_value_differs_from_an_empty_text(stage: Stage) -> None:
-    """A checkbox represents no value; typing unchecks the checkbox, and checking the checkbox empties the field."""
+    """A checked checkbox means "no value": typing unchecks the checkbox, and a check empties the field."""
     stage.ask(question())
     stage.button("Edit parameters send").click()
     none, note = stage.page.get_by_label("No value for note"), stage.field("note")

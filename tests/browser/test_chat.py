@@ -384,7 +384,7 @@ def test_buttons_of_a_card_stay_above_the_form(page: LabPage) -> None:
 
 
 def test_chat_is_accessible_in_both_themes(page: LabPage) -> None:
-    """No serious violation for axe-core while a card waits and after the run, light and dark, wide and narrow."""
+    """axe-core finds no serious violation while a card waits and after the run, light and dark, wide and narrow."""
     ask(page, "How many?")
     expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
     ask(page, "Write it.")

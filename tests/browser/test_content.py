@@ -309,7 +309,7 @@ writing"""
 
 
 def test_report_streams_in_its_final_place(lab: LabServer, open_page: OpenPage) -> None:
-    """A streamed text does not move; its title, and an answer that repeats it, are displayed once."""
+    """A streamed text does not move; the title, and an answer that repeats the text, are displayed once."""
     (lab.root / "writing").mkdir()
     write_notebook(lab, "writing/writing.ipynb", [WRITTEN])
     shown = open_page("writing/writing.ipynb")
@@ -413,7 +413,7 @@ run"""
 
 
 def test_formula_appears_once_beside_other_styles(chromium: Browser) -> None:
-    """Also where a page forces `[hidden]`, and where a sanitiser has removed the drawing of an untrusted output."""
+    """It appears once where a page forces `[hidden]`, and where a sanitiser has removed the drawing."""
     formula = MarkdownRenderer().html("$x^2$")
     without_drawing = re.sub(r"(<span hidden[^>]*>).*?(</span>)", r"\1x2\2", formula, count=1)
     page = chromium.new_page()

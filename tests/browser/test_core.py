@@ -58,7 +58,7 @@ def show(page: LabPage) -> None:
 
 @pytest.mark.parametrize(("front_end", "mode"), [("lab", "widget"), ("voila", "widget"), ("notebook7", "page")])
 def test_core(front_end: str, mode: str, request: pytest.FixtureRequest, open_page: OpenPage) -> None:
-    """Streaming, approval and denial by keyboard, citation, formula, tree, artifacts, editing, and loading again."""
+    """A run streams, is decided by keyboard, cites and has formulas; tree, artifacts, editing and a reload work."""
     server: LabServer = request.getfixturevalue(front_end)
     folder = server.root / "core"
     folder.mkdir()

@@ -105,7 +105,7 @@ def test_home_decides_stops_and_opens_conversations(lab: LabServer, open_page: O
 
 
 def test_model_is_connected(lab: LabServer, open_page: OpenPage) -> None:
-    """Endpoint, name of the key, list of models, test call and a cell with the code; the key is not in the notebook."""
+    """The form lists models, makes a test call and adds a cell with the code; the key is not in the notebook."""
     page = open_notebook(lab, open_page)
     home = live(page)
     home.get_by_role("button", name="Connect a model").press("Enter")

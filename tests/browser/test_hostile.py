@@ -258,7 +258,7 @@ def open_hostile(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
 
 
 def test_hostile_texts_do_nothing_in_components(lab: LabServer, open_page: OpenPage) -> None:
-    """Waiting, live, saved, as Markdown, in every component, reloaded and in an untrusted copy: texts stay texts."""
+    """Texts stay texts in every component: waiting, live, saved, as Markdown, reloaded and in an untrusted copy."""
     components = [show_component(name) for name in COMPONENTS]
     others = [f"display({value})" for value in OTHERS]
     cells = [SETUP, SHOW, DECIDE, "\n".join(["for run in runs:", "    display(run)", *others]), RESPONSES, *components]
@@ -368,7 +368,7 @@ def edit_and_choose(page: LabPage) -> None:
 
 
 def test_hostile_texts_do_nothing_in_forms_and_comparisons(lab: LabServer, open_page: OpenPage) -> None:
-    """In forms, lists, confirmations, comparisons, differences and charts, texts stay texts."""
+    """Texts stay texts in forms, lists, confirmations, comparisons, differences and charts."""
     page = open_hostile(lab, open_page, *FORM_CELLS)
     page.page.set_viewport_size({"width": 1280, "height": 6000})
     trap = Trap(page)

@@ -108,7 +108,7 @@ def open_notebook(lab: LabServer, open_page: Callable[[str], LabPage], language:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_board_has_one_language(lab: LabServer, open_page: Callable[[str], LabPage], language: str) -> None:
-    """Columns, an open block with its changes and settings, a deletion, a new block, and the saved board."""
+    """Columns, the open block with its changes and settings, forms and the saved board have the same language."""
     page, labels = open_notebook(lab, open_page, language, BOARD), LABELS[language]
     _aim, report, method, rates, _text, find, _compare = NAMES[language]
     view = page.output(1).locator(".af-run.af-live")
@@ -153,7 +153,7 @@ def test_board_has_one_language(lab: LabServer, open_page: Callable[[str], LabPa
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_plan_card_has_one_language(lab: LabServer, open_page: Callable[[str], LabPage], language: str) -> None:
-    """The waiting card, its form with the tools as a list, and the checklist after the approval."""
+    """The waiting card, its form with the tools, and the checklist after the approval have the same language."""
     page, labels = open_notebook(lab, open_page, language, PLAN), LABELS[language]
     out = page.output(1)
     card = out.locator(".af-live .af-approval")

@@ -119,7 +119,7 @@ def test_panel_is_shown_twice_removed_and_added_again(lab: LabServer, open_page:
 
 
 def test_saved_layout_beside_saved_panels(lab: LabServer, open_page: OpenPage) -> None:
-    """Without a kernel a panel of a cell has its saved output, and a layout the text of its panels, without errors."""
+    """Without a kernel, a cell displays the saved output of its panel, and a layout the text of its panels."""
     page = open_cells(lab, open_page, f"{WORKBENCH}wb.chat()", "ipywidgets.VBox([wb.tree()])")
     ask_in_chat(views(page, ".af-chat"))
     page.run_cell(1)

@@ -79,7 +79,7 @@ def live_html(node: Node) -> str:
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("width", [390, 320])
 def test_head_of_a_chat_takes_two_rows(chromium: Browser, width: int, language: Language) -> None:
-    """The title and the gauge, then the model and the buttons; nothing is wider than the window."""
+    """The rows are title and gauge, then model and buttons; nothing is wider than the window."""
     with in_language(language):
         bar = toolbar(
             "How fast does the level of the North Sea rise at the gauges?",

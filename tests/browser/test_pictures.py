@@ -157,7 +157,7 @@ def endpoint(request: Request) -> Answer:
 
 
 def test_pictures_of_composer_and_home(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
-    """The composer with its completions, the home with a request that waits, and a model that was tested."""
+    """The pictures show the composer with completions, the home with a waiting request, and a model that was tested."""
     folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
     (lab.root / "home").mkdir()
     shutil.copytree(HANDBOOK, lab.root / "home" / "handbook")

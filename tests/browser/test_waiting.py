@@ -112,7 +112,7 @@ def test_line_leads_to_the_view_of_the_run(lab: LabServer, open_page: OpenPage) 
 
 
 def test_line_names_the_notebook_and_is_closed(lab: LabServer, open_page: OpenPage) -> None:
-    """In another notebook it says where the request waits; Escape closes it until another request waits."""
+    """In another notebook the line says where the request waits; Escape closes the line until another request waits."""
     page = open_notebook(lab, open_page, SETUP, ASK)
     expect(cards(page, 1)).to_have_count(3, timeout=SOON_MS)
     other = new_notebook(lab, "1")
@@ -143,7 +143,7 @@ def test_setting_turns_the_notices_off(lab: LabServer, open_page: OpenPage) -> N
 
 
 def test_saved_code_decides_in_a_new_kernel(lab: LabServer, open_page: OpenPage) -> None:
-    """The saved output names code; in a new kernel it approves, and `wb.pending()` shows cards that work."""
+    """The saved output has code; in a new kernel the code approves, and `wb.pending()` shows cards that work."""
     setup = SETUP.replace("wb =", "import os\nreplies = replies[os.path.exists('asked'):]\nwb =")
     page = open_notebook(lab, open_page, setup, ASK, "wb.pending()", "", "run = wb.runs()[0]\nawait run\nrun.response")
     expect(cards(page, 2)).to_have_count(3, timeout=SOON_MS)

@@ -135,7 +135,7 @@ def test_plan_is_summarized_once(jobs: Any, rules: PlanRules, expected: bool) ->
     ],
 )
 def test_end_reason_of_a_plan(found: PlanProgress, expected: str) -> None:
-    """The reason for an early end is known during the summary too; a plan that was executed in full has none."""
+    """The reason for an early end is known during the summary too; a plan that was executed in full has no reason."""
     assert found.end_reason(RULES) == expected
 
 
@@ -177,7 +177,7 @@ def test_invalid_plan_is_reported(text: str, message: str) -> None:
 
 
 def test_revision_keeps_finished_steps() -> None:
-    """Finished steps stay, and the new ones get unused ids."""
+    """Finished steps stay, and new steps get unused ids."""
     plan = Plan("p", "A plan", steps("completed", "failed", "pending"))
     revised = plan.revise([PlanStep("2", "Another"), PlanStep("", "And one")])
     assert [(step.id, step.title, step.status) for step in revised.steps] == [
@@ -201,7 +201,7 @@ def test_unfinished_steps_are_skipped_with_the_reason() -> None:
 
 
 def test_abort_fails_running_steps() -> None:
-    """A running step fails with the reason, and the later ones are skipped with it."""
+    """A running step fails with the reason, and later steps are skipped with the same reason."""
     broken = Plan("p", "A plan", steps("completed", "running", "pending")).abort("No power.")
     assert [(step.status, step.result) for step in broken.steps] == [
         ("completed", ""),

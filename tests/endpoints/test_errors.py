@@ -65,7 +65,7 @@ async def turn(endpoint: DialectServer, **changes: Any) -> list[ModelEvent]:
 
 @pytest.mark.parametrize(("name", "fault"), RETRIED)
 async def test_passing_failure_is_tried_again(name: str, fault: str) -> None:
-    """The reply of the next attempt is whole and has nothing of the failed one."""
+    """The reply of the next attempt is whole and has nothing of the failed attempt."""
     with DialectServer(load(name)) as endpoint:
         endpoint.faults = [fault]
         *before, reply = await turn(endpoint)
@@ -78,7 +78,7 @@ async def test_passing_failure_is_tried_again(name: str, fault: str) -> None:
 
 @pytest.mark.parametrize(("name", "fault", "kind", "words"), ENDED)
 async def test_lasting_failure_ends_at_once(name: str, fault: str, kind: type[ModelError], words: str) -> None:
-    """Its kind says what follows: another prompt, calls in the text, or the end of the run with this sentence."""
+    """The kind of the error says what follows: another prompt, calls in the text, or the end of the run."""
     with DialectServer(load(name)) as endpoint:
         endpoint.faults = [fault] * 5
         with pytest.raises(kind) as caught:
@@ -90,7 +90,7 @@ async def test_lasting_failure_ends_at_once(name: str, fault: str, kind: type[Mo
 
 @pytest.mark.parametrize("name", [name for name in names() if load(name).key])
 async def test_wrong_key_is_said_and_never_repeated(name: str) -> None:
-    """One request; the sentence says that it is the key, and does not contain it."""
+    """There is one request; the error says that the key is wrong, and does not contain the key."""
     with DialectServer(load(name)) as endpoint:
         with pytest.raises(ModelRejected, match=r"(?i)\bkey\b") as caught:
             await turn(endpoint, api_key="sk-wrong-key-0123456789")
@@ -100,7 +100,7 @@ async def test_wrong_key_is_said_and_never_repeated(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in names() if not load(name).takes_any_model])
 async def test_unknown_model_is_named(name: str) -> None:
-    """One request; the sentence says that it is the model."""
+    """There is one request; the error says that the model is unknown."""
     with DialectServer(load(name)) as endpoint:
         with pytest.raises(ModelRejected, match=r"(?i)model|deployment"):
             await turn(endpoint, default_model="no-such-model")
@@ -108,7 +108,7 @@ async def test_unknown_model_is_named(name: str) -> None:
 
 
 async def test_wrong_path_is_said(endpoint: DialectServer) -> None:
-    """One request, whatever the endpoint answers to it: 404, an HTML page, an empty body or status 200."""
+    """There is one request, whatever the endpoint answers: 404, an HTML page, an empty body or status 200."""
     with pytest.raises(ModelRejected, match="OPENAI_BASE_URL|/v1"):
         await turn(endpoint, base_url=f"{endpoint.address}/wrong")
     assert endpoint.refused == ["path"]
@@ -116,7 +116,7 @@ async def test_wrong_path_is_said(endpoint: DialectServer) -> None:
 
 @pytest.mark.parametrize("name", [name for name in names() if [*load(name).paths] == ["/v1"]])
 async def test_missing_path_is_said(name: str) -> None:
-    """The sentence names the address that will do."""
+    """The error names the address that works."""
     with DialectServer(load(name)) as endpoint:
         with pytest.raises(ModelRejected, match="/v1"):
             await turn(endpoint, base_url=endpoint.address)
@@ -124,13 +124,13 @@ async def test_missing_path_is_said(name: str) -> None:
 
 
 async def test_missing_version_of_azure_is_said() -> None:
-    """Without its version Azure says no more than that it found nothing."""
+    """Azure answers a request without its version only with "not found"; the error says what is missing."""
     with DialectServer(load("azure")) as endpoint, pytest.raises(ModelRejected, match=r"\?api-version="):
         await turn(endpoint, base_url=f"{endpoint.address}{endpoint.dialect.paths[0]}")
 
 
 async def test_every_spelling_of_the_address_will_do(endpoint: DialectServer) -> None:
-    """With a slash at its end, with the path of the requests, and each path that the provider knows."""
+    """The address works with a slash at its end, with the path of the requests, and with each path of the provider."""
     for path in endpoint.dialect.paths:
         address, question_mark, query = endpoint.base_url.partition("?")
         address = address.removesuffix(endpoint.dialect.paths[0]) + path
@@ -141,7 +141,7 @@ async def test_every_spelling_of_the_address_will_do(endpoint: DialectServer) ->
 
 
 async def test_models_are_listed(endpoint: DialectServer) -> None:
-    """The window of a model is known where the endpoint says it, or by the name of the family."""
+    """The window of a model is known from the list of the endpoint, or from the name of the model's family."""
     model = OpenAIModel(endpoint.base_url, KEY, endpoint.dialect.model)
     try:
         (listed,) = await model.list_models()
@@ -154,7 +154,7 @@ async def test_models_are_listed(endpoint: DialectServer) -> None:
 
 
 async def test_cut_prompt_is_said() -> None:
-    """Ollama cuts a prompt to its window without a word; its usage shows it."""
+    """Ollama cuts a prompt to its window without an error; the usage shows the cut."""
     with DialectServer(load("ollama")) as endpoint:
         endpoint.window = 256
         model = OpenAIModel(endpoint.base_url, None, endpoint.dialect.model)

@@ -33,7 +33,7 @@ def environment(endpoint: DialectServer) -> dict[str, str]:
 
 @pytest.mark.usefixtures("tmp_path")  # it writes where it runs
 async def test_first_five_minutes(endpoint: DialectServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Question, answer, report and the four views of the run."""
+    """A question gets an answer and a report, and the four views show the run."""
     for name, value in environment(endpoint).items():
         monkeypatch.setenv(name, value)
     assert FIRST_MINUTES is not None

@@ -25,7 +25,7 @@ def fields_of(messages: list[dict[str, Any]]) -> set[str]:
 
 @pytest.mark.parametrize(("name", "refused"), [("deepseek", ["reasoning"]), ("gemini", ["signature"])])
 async def test_calls_of_another_model_are_accepted(name: str, refused: list[str]) -> None:
-    """A fork to another model brings calls of the first one; the demand is met once and remembered."""
+    """A fork to another model contains calls of the first model; the endpoint's demand is met once and remembered."""
     call = ToolCall("web_search", {"query": "backups", "max_results": 8})
     messages = (*MESSAGES, Message("assistant", "", (call,)), Message("tool", "Nothing was found."))
     with DialectServer(load(name)) as endpoint:
@@ -40,7 +40,7 @@ async def test_calls_of_another_model_are_accepted(name: str, refused: list[str]
 
 
 def test_calls_without_thinking_are_accepted(tmp_path: Path) -> None:
-    """DeepSeek demands `reasoning_content` of a message with calls also where it has sent no thinking."""
+    """DeepSeek demands `reasoning_content` in a message with calls, even if DeepSeek has sent no thinking."""
     with DialectServer(load("deepseek")) as endpoint:
         endpoint.thinks = False
         with af.Workbench(**options(endpoint, tmp_path, approvals="approve")) as wb:
@@ -52,7 +52,7 @@ def test_calls_without_thinking_are_accepted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("first", "second"), [("gemini", "deepseek"), ("deepseek", "mistral"), ("openrouter", "groq")])
 def test_fields_never_reach_another_endpoint(tmp_path: Path, first: str, second: str) -> None:
-    """A conversation goes on at another endpoint, which gets the answers and no fields of the first."""
+    """A conversation goes on at another endpoint, which gets the answers and no fields of the first endpoint."""
     with DialectServer(load(first)) as one_endpoint, DialectServer(load(second)) as other_endpoint:
         with af.Workbench(**options(one_endpoint, tmp_path, approvals="approve")) as wb:
             wb.sources.add(HANDBOOK)

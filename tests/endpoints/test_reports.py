@@ -43,7 +43,7 @@ def speaking(name: str, *steps: Mapping[str, Any], **errors: Mapping[str, Any]) 
     ],
 )
 async def test_reply_with_nothing_in_it_is_taken_again(name: str, step: dict[str, Any], problem: str) -> None:
-    """An empty reply is no answer: there is another sample, and then a sentence."""
+    """An empty reply is no answer: the model is sampled again, and then the run fails with a sentence."""
     with speaking(name, step, DONE) as endpoint:
         with pytest.raises(ModelUnavailable, match=problem):
             await turn(endpoint)
@@ -141,7 +141,7 @@ async def test_schema_that_is_not_understood_leads_to_calls_in_text() -> None:
 
 
 def test_effort_is_kept_where_tools_exclude_it(tmp_path: Path) -> None:
-    """openai/openai-openapi#541: newer models refuse tools with `reasoning_effort`, which stays."""
+    """openai/openai-openapi#541: newer models refuse tools beside `reasoning_effort`; the effort stays."""
     error = {"message": EFFORT, "type": "invalid_request_error", "param": "reasoning_effort", "code": None}
     with speaking("openai", no_tools={"status": 400, "body": {"error": error}}) as endpoint:
         endpoint.takes_tools = False
@@ -158,7 +158,7 @@ def test_effort_is_kept_where_tools_exclude_it(tmp_path: Path) -> None:
     ["functions.$name", "functions.$name:0", "default_api.$name", "default_api:$name", "$name<|channel|>commentary"],
 )
 def test_name_with_what_a_family_writes_around_it_is_the_tool(tmp_path: Path, name: str) -> None:
-    """Endpoints leave in the names of native calls what gpt-oss, Kimi and Gemini write there."""
+    """Endpoints leave the text that gpt-oss, Kimi and Gemini write around a tool's name in native calls."""
     steps = json.loads(json.dumps(load("vllm").stream).replace('"name": "$name"', f'"name": "{name}"'))
     with (
         speaking("vllm", *steps) as endpoint,

@@ -96,7 +96,7 @@ def test_research_with_approval_follow_up_and_fork(endpoint: DialectServer, tmp_
     ],
 )
 def test_fields_that_a_person_sets_are_refused_once(tmp_path: Path, name: str, refused: list[str]) -> None:
-    """They are left out or renamed from then on, also in the next question; what the endpoint takes stays."""
+    """They are left out or renamed from then on, also in the next question; fields that the endpoint accepts stay."""
     wishes = {"temperature": 0.3, "reasoning_effort": "high", "extra_body": {"max_tokens": 900, "seed": 1}}
     with DialectServer(load(name)) as endpoint, af.Workbench(**options(endpoint, tmp_path, **wishes)) as wb:
         wb.sources.add(HANDBOOK)
@@ -112,7 +112,7 @@ def test_fields_that_a_person_sets_are_refused_once(tmp_path: Path, name: str, r
 
 @pytest.mark.parametrize("name", ["gemini", "deepseek", "openrouter", "mistral"])
 def test_run_goes_on_in_another_process_and_is_replayed(tmp_path: Path, name: str) -> None:
-    """What must come back survives the pause for an approval; the cassette needs no endpoint."""
+    """Fields that the endpoint wants back survive the pause for an approval; the cassette needs no endpoint."""
     with DialectServer(load(name)) as endpoint:
         waiting = options(endpoint, tmp_path, approvals={"create_artifact": "ask"})
         with af.Workbench(**waiting) as wb:

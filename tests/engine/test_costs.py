@@ -73,7 +73,7 @@ async def test_graphs_are_compiled_once_in_a_process(
 ) -> None:
     """The first run of a flow compiles its graphs.
 
-    Opening, later runs, resumes, jobs and other engines compile none.
+    Opening, later runs, resumes, jobs and other engines compile no graph.
     """
     compiled = Counter[str]()
     compile_graph = StateGraph.compile

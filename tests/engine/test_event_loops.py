@@ -73,7 +73,7 @@ print(ask(open_workbench("one"), graph), len(server.requests))
 
 
 def test_awaited_graph_fails_with_advice(tmp_path: Path) -> None:
-    """A graph with a client with connections of the kernel's loop fails; the error says how to create the model."""
+    """A graph whose client has connections of the kernel's loop fails; the error says how to create the model."""
     program = """
 async def cells(graph, wb):
     print(await await_in_cell(graph))

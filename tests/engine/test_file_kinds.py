@@ -133,7 +133,7 @@ def test_special_files_among_sources(tmp_path: Path) -> None:
 
 
 def test_file_that_becomes_a_pipe_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The opened file is checked, not the path before it is opened."""
+    """The kind of the opened file is checked, because the path may change after a check."""
     path = tmp_path / "x"
     path.write_text("regular")
     looked = path.stat()

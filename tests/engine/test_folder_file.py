@@ -64,7 +64,7 @@ def test_key_of_the_environment_never_goes_to_an_address_of_the_file(
 def test_custom_headers_of_the_environment_do_not_go_to_an_address_of_the_file(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The openai client adds OPENAI_CUSTOM_HEADERS to every request, and they may hold a key."""
+    """The openai client adds OPENAI_CUSTOM_HEADERS, which may hold a key, to every request."""
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Key: {KEY}")
     (project / SETTINGS_FILE).write_text('base_url = "http://127.0.0.1:9/v1"\nmodel = "m"\n')
     assert "the key comes from OPENAI_CUSTOM_HEADERS" in refusal()
@@ -253,7 +253,7 @@ def test_store_outside_of_the_folder_needs_a_permission(project: Path, tmp_path:
 
 
 def test_every_setting_is_harmless_or_needs_a_permission() -> None:
-    """A new setting says what it does, or must be added here."""
+    """A new setting declares its effect, or must be added to this test."""
     harmless = {
         *(
             "model",

@@ -82,7 +82,7 @@ def test_resumed_run_keeps_its_model(tmp_path: Path) -> None:
 
 
 def test_unusable_model_name_is_an_error(tmp_path: Path) -> None:
-    """The name is unknown without an endpoint, no name at all, or has no price under a cost limit."""
+    """A name is refused if it is empty, if it is unknown offline, or if it has no price under a cost limit."""
     with af.Workbench(model=ScriptedModel(["Hello."]), data_dir=tmp_path / "data") as wb:
         with pytest.raises(af.errors.UsageError, match="no model 'larger'. Known: scripted"):
             wb.ask("Hello?", model="larger")

@@ -106,7 +106,7 @@ def test_all_bad_values_are_in_one_error(folder, monkeypatch):
 
 
 def test_key_is_never_shown(folder, monkeypatch):
-    """Neither the repr nor an error nor its cause contains it."""
+    """Neither the repr nor an error nor the cause of an error contains the key."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     settings = Settings.load(model="m")
     assert "**********" in repr(settings)
@@ -130,7 +130,7 @@ def test_unknown_key_in_the_file_lists_known_keys(folder):
 
 
 def test_unknown_argument_lists_known_arguments():
-    """A misspelt argument is not ignored: the nearest one is proposed, if there is one."""
+    """A misspelt argument is not ignored: the error proposes the nearest argument, if any is near."""
     with pytest.raises(UsageError, match=r"'modle'\. Did you mean model\? Known: base_url, api_key, model"):
         Settings.load(modle="m")
     with pytest.raises(UsageError, match=r"'xyz'\. Known: base_url"):
@@ -139,7 +139,7 @@ def test_unknown_argument_lists_known_arguments():
 
 @pytest.mark.parametrize("content", [b'model = "m\n', b'model = "\xff"\n'])
 def test_unreadable_file_is_named(folder, content):
-    """The error has its path."""
+    """The error has the path of the file."""
     (folder / SETTINGS_FILE).write_bytes(content)
     with pytest.raises(UsageError, match=r"artifactflow\.toml cannot be read"):
         Settings.load()
@@ -153,7 +153,7 @@ def test_home_folder_is_expanded(folder, monkeypatch):
 
 
 def test_password_in_an_address_is_never_shown():
-    """Neither the settings nor the error for an unusable address show it."""
+    """Neither the settings nor the error for an unusable address show the password."""
     settings = Settings.load(base_url="http://ada:hunter2@127.0.0.1/v1", model="m")
     assert "hunter2" not in repr(settings) + str(settings)
     assert settings.base_url == "http://ada:hunter2@127.0.0.1/v1"

@@ -48,7 +48,7 @@ def test_branch_is_exported_with_sources_and_artifacts(workbench: OpenWorkbench,
 
 
 def test_numbers_of_sources_belong_to_their_answer(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """`[1]` is the first source of the list of the same answer; an answer without a list has that of its report."""
+    """`[1]` is the first source of the list of the same answer; an answer without a list has the list of its report."""
     listing = "\n\n1. {}: https://{}.example/\n"
     wb = workbench(
         [
@@ -89,7 +89,7 @@ def test_titles_and_tags_are_the_same_in_every_format(workbench: OpenWorkbench, 
 
 
 def test_later_questions_are_counted(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The file of a run ends with it, and says how many questions were asked after it."""
+    """The file of a run ends with the answer of the run, and has the number of later questions."""
     wb = workbench(["One.", "Two.", "Three."])
     first = wb.ask("First?").wait(10)
     for question in ("Second?", "Third?"):
@@ -150,7 +150,7 @@ def test_headings_of_texts_are_below_their_chapters(workbench: OpenWorkbench, tm
 
 
 def test_title_is_shown_once_in_a_file_of_one_question(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Neither the answer nor the report repeats the question as a heading, as they do where a file has several."""
+    """Neither the answer nor the report repeats the question as a heading, unlike in a file of several questions."""
     title = "What does the ferry cost?"
     text = f"# {title}\n\nFive.\n\n## Details\n\nEach way."
     wb = workbench([call("create_artifact", id="r", title=title, content=text), f"# {title}\n\nFive.", "Six."])

@@ -262,7 +262,7 @@ def test_invalid_unicode_is_exported_in_every_format(artifact: Artifact) -> None
 
 
 def test_wide_formulas_shrink_in_print(artifact: Artifact) -> None:
-    """A formula that is wider than a page of paper has the factor by which it shrinks; others have none."""
+    """A formula that is wider than a page of paper has the factor by which it shrinks; other formulas have none."""
     terms = " + ".join(rf"\frac{{a_{{{n}}}}}{{b_{{{n}}}}}" for n in range(40))
     page, short = (
         artifact_bytes(replace(artifact, content=f"$$y = {tex}\\text{{\u00a0}}$$"), "html").decode()

@@ -32,7 +32,7 @@ def headings(text: str) -> list[str]:
 
 
 def test_blocks_are_exported_in_order_with_headings_by_depth(project: Project, tmp_path: Path) -> None:
-    """Headings of the texts are below those of the blocks, and no name is repeated."""
+    """Headings within texts are below the headings of the blocks, and no name is repeated."""
     text = project.to_markdown(tmp_path).read_text()
     assert headings(text) == [
         *("# Sea levels", "## Question", "## Report", "### Method", "#### Where"),
@@ -74,7 +74,7 @@ def test_notice_has_the_language_of_the_views(workbench: OpenWorkbench, tmp_path
 
 
 def test_deleted_blocks_are_not_exported(project: Project, tmp_path: Path) -> None:
-    """This includes the blocks of a deleted group; restored blocks are exported again."""
+    """The blocks of a deleted group are not exported either; restored blocks are exported again."""
     group = project["Findings"]
     group.delete()
     text = project.to_markdown(tmp_path).read_text()

@@ -109,7 +109,7 @@ def test_report_is_a_valid_executed_notebook(reported: Reported) -> None:
 
 
 def test_report_reproduces_its_outputs_from_its_two_files(reported: Reported, tmp_path: Path) -> None:
-    """In a clean folder without a network, executing the report gives the outputs that it has."""
+    """In a clean folder without a network, executing the report gives its stored outputs again."""
     clean = tmp_path / "clean"
     clean.mkdir()
     for file in (reported.notebook, reported.sealed):
@@ -122,7 +122,7 @@ def test_report_reproduces_its_outputs_from_its_two_files(reported: Reported, tm
 
 
 def test_parameters_can_be_replaced_as_by_papermill(reported: Reported, tmp_path: Path) -> None:
-    """An added cell names another sealed run, and the figures are those of that run."""
+    """An added cell names another sealed run, and the figures come from that run."""
     with open_workbench(reported.folder / "data") as wb:
         wb.run(reported.other_id).seal(tmp_path / "other.afrun")
     node = read(reported.notebook)

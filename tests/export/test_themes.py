@@ -65,7 +65,7 @@ def contrast(colour_a: Colour, colour_b: Colour) -> float:
 
 @pytest.mark.parametrize("name", ["light", "dark"])
 def test_text_colours_have_enough_contrast(name: str) -> None:
-    """This holds in both themes of nbconvert, on the page and on shaded boxes."""
+    """The contrast is enough in both themes of nbconvert, on the page and on shaded boxes."""
     known = theme(name)
     page = colour(resolved(known["--jp-layout-color0"], known), (1.0, 1.0, 1.0))
     shaded = colour(resolved(known["--af-soft"], known), page)
@@ -80,7 +80,7 @@ def test_text_colours_have_enough_contrast(name: str) -> None:
 
 
 def test_light_page_declares_its_colour_scheme(tmp_path: Path) -> None:
-    """A browser that prefers dark applies it before the first paint."""
+    """A browser that prefers dark applies the declared scheme before the first paint."""
     nbformat.write(nbformat.v4.new_notebook(), tmp_path / "empty.ipynb")
     page = export_html(tmp_path / "empty.ipynb").read_text(encoding="utf-8")
     assert 'data-jp-theme-light="true"' in page

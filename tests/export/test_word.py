@@ -53,7 +53,7 @@ def test_blocks_have_the_styles_of_word() -> None:
 
 
 def test_lists_have_bullets_numbers_and_levels() -> None:
-    """A further paragraph of an item continues below it."""
+    """A further paragraph of an item is indented below the item."""
     text = "- a\n- b\n\n  more of b\n  - deeper\n    1. deepest\n       - beyond\n\ntext\n\n1. one\n2. two"
     assert paragraphs(text, title="T")[1:] == [
         ("List Bullet", "a"),
@@ -69,7 +69,7 @@ def test_lists_have_bullets_numbers_and_levels() -> None:
 
 
 def test_each_numbered_list_counts_from_its_own_start() -> None:
-    """A second list starts again, and one that starts at 7 starts at 7."""
+    """A second list starts again, and a list that is written with 7 starts at 7."""
     document = open_document("1. a\n2. b\n\ntext\n\n7. c\n8. d")
     numbered = [paragraph for paragraph in document.paragraphs if paragraph.style.name == "List Number"]
     ids = [entry._p.pPr.numPr.numId.val for entry in numbered]
@@ -102,7 +102,7 @@ def test_tables_have_header_rows_and_alignment() -> None:
 
 
 def test_only_web_and_mail_links_are_links() -> None:
-    """Other links and invalid addresses are text; an image is a link to it."""
+    """Other links and invalid addresses are text; an image becomes a link."""
     text = (
         "[web](https://example.org/a?b=1&c=2) [mail](mailto:a@example.org) [script](javascript:alert(1)) "
         "[file](file:///etc/passwd) [inside](#x) [bad](http://[oops) ![image](https://example.org/i.png)"
@@ -116,7 +116,7 @@ def test_only_web_and_mail_links_are_links() -> None:
 
 
 def test_document_loads_nothing() -> None:
-    """The file contains no address except those of its links, and no picture, macro or object."""
+    """The file contains no address except the addresses of links, and no picture, macro or object."""
     names = zipfile.ZipFile(io.BytesIO(exported("# A\n\n![x](https://hostile.invalid/x.png)"))).namelist()
     assert not [name for name in names if re.search(r"media/|\.bin$|embeddings|vba", name)]
 
@@ -132,7 +132,7 @@ def test_document_properties_name_title_author_and_time() -> None:
 
 
 def test_chinese_has_a_chinese_font() -> None:
-    """The default template names a Japanese one."""
+    """The default template names a Japanese font."""
     document = open_document("# 温度计\n\n温度计每年校准一次。")
     fonts = document.styles["Normal"].element.rPr.rFonts
     assert "Microsoft YaHei" in fonts.attrib.values()

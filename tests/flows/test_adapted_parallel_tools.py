@@ -97,7 +97,7 @@ def test_each_tool_gets_the_answer_to_its_own_question(workbench: OpenWorkbench,
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_tool_that_has_ended_does_not_run_again(workbench: OpenWorkbench, is_async: bool) -> None:
-    """The node runs three times: for both questions of one tool, while two others have ended."""
+    """The node runs three times, because one tool asks twice; two tools that have ended run once."""
     log: Log = []
     calls = [("note", "a"), ("twice", "b"), ("paint", "c")]
     graph = tool_graph(asking_tools(log, is_async=is_async), calls).compile()

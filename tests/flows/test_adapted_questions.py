@@ -119,7 +119,7 @@ async def test_first_line_of_an_interrupt_is_the_title(open_engine: OpenEngine) 
 
 
 async def test_mapping_interrupt_sets_the_fields_of_the_request(open_engine: OpenEngine) -> None:
-    """Kind, tool, title, message, preview and parameters; other keys are parameters."""
+    """A mapping sets kind, tool, title, message, preview and parameters; its other keys are parameters, too."""
     value = {"kind": "edit", "tool": "publish", "question": "Publish?", "message": "It is new.", "preview": "# Text"}
     result = await wait_at_graph(await open_engine(), {**value, "draft": "Text", "n": 2})
     [request] = result.pending
@@ -138,7 +138,7 @@ async def test_mapping_interrupt_sets_the_fields_of_the_request(open_engine: Ope
     ],
 )
 async def test_interrupt_returns_the_decision(open_engine: OpenEngine, decision: Decision, returned: Any) -> None:
-    """True if approved, False if denied, edited parameters, or the text of an instruction."""
+    """The interrupt returns True if approved, False if denied, edited parameters, or the text of an instruction."""
     engine = await open_engine()
     result = await wait_at_graph(engine, {"question": "Who?", "n": 2})
     done = await engine.controller.resume(result.thread_id, decisions={result.pending[0].id: decision})

@@ -422,7 +422,7 @@ async def test_config_of_agent_inbox_limits_the_choices(open_engine: OpenEngine)
     ],
 )
 async def test_review_of_a_tool_call_gets_an_action(open_engine: OpenEngine, decision: Decision, answer: Any) -> None:
-    """The form of LangGraph's guide, whose node reads `review["action"]`."""
+    """The answer has the form of LangGraph's guide, in which a node reads `review["action"]`."""
     engine = await open_engine()
     call = {"name": "send", "args": {"to": "Ada"}, "id": "1", "type": "tool_call"}
     result = await wait_at_graph(engine, echo_graph({"question": "Is this right?", "tool_call": call}))

@@ -428,7 +428,7 @@ async def test_two_engines_decide_in_turn(open_engine: OpenEngine) -> None:
 
 
 async def test_listener_gets_events_of_another_engine(open_engine: OpenEngine) -> None:
-    """A listener of a waiting run gets its end, although another engine resumed the run."""
+    """A listener of a waiting run gets the end of the run, although another engine resumed the run."""
     first = await open_engine([report()], approvals=ASK)
     second = await open_engine(["Done."], approvals=ASK)
     run = await first.controller.begin("Write.")

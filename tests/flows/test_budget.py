@@ -91,7 +91,7 @@ async def test_approval_extends_the_budget(open_engine: OpenEngine) -> None:
 
 
 async def test_run_waits_again_at_new_limits(open_engine: OpenEngine) -> None:
-    """The person sets limits with the approval; the run waits again when it reaches them."""
+    """The person sets limits with the approval; the run waits again at these limits."""
     engine = await with_look(open_engine, looks(4))
     waiting = await engine.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     more = {waiting.pending[0].id: Decision(approved=True, params={"tokens": 300})}
@@ -227,7 +227,7 @@ async def test_cost_limit_without_a_price_is_rejected(open_engine: OpenEngine) -
 
 
 async def test_cost_limit_without_a_price_cannot_be_approved(open_engine: OpenEngine) -> None:
-    """A cost limit for a model without a price would never be reached, so an approval cannot set it."""
+    """A cost limit for a model without a price would never be reached, so an approval cannot set such a limit."""
     engine = await with_look(open_engine, looks(3))
     waiting = await engine.controller.execute("Look.", budget={"tokens": 150, "when_spent": "ask"})
     (request,) = waiting.pending

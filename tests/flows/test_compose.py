@@ -116,7 +116,7 @@ def test_block_does_not_wait_for_a_later_call(workbench: OpenWorkbench) -> None:
 
 
 def test_block_waits_for_a_parallel_edit_of_its_dependency(workbench: OpenWorkbench) -> None:
-    """A block waits for an edit of its dependency in the same reply, also while the person decides on it."""
+    """A block waits for an edit of its dependency in the same reply, also while the person decides on the edit."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     editor = [call("propose_edits", **EDIT), "Told."]
     wb, project = open_project(

@@ -204,7 +204,7 @@ def test_evidence_must_be_in_the_text(workbench: OpenWorkbench) -> None:
     "invalid", [grade(11), grade(0), grade("7/10"), call("grade", score=5, evidence=[]), "It is good."]
 )
 def test_invalid_grade_is_not_stored(workbench: OpenWorkbench, invalid: str) -> None:
-    """A score out of range, missing evidence, or no grade: nothing is stored, and the answer says so."""
+    """A score out of range, missing evidence or a missing grade stores nothing, and the answer says so."""
     wb, project = open_judged(workbench, Graders(graders=[invalid, "It is good."]))
     run = project.evaluate(["Text"], ["clarity"]).wait()
     assert "Not graded: Text, clarity: no grade. It is good." in str(run.response)
@@ -232,7 +232,7 @@ def test_deleted_block_is_not_evaluated(workbench: OpenWorkbench) -> None:
 
 
 def test_invalid_evaluation_is_reported_to_the_composer(workbench: OpenWorkbench) -> None:
-    """An empty block, an unknown block, dimension or persona, and too many grades."""
+    """The errors name an empty block, an unknown block, dimension or persona, and too many grades."""
     turns = [
         evaluate("Empty"),
         evaluate("Nowhere"),

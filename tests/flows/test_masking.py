@@ -62,7 +62,7 @@ def test_no_sequence_of_pieces_contains_a_secret(text: str, length: int) -> None
     ],
 )
 def test_encoded_spellings_are_masked(text: str, masked: str) -> None:
-    """The spellings in JSON, URLs, HTML and base64; short secrets are masked as whole words only."""
+    """Spellings in JSON, URLs, HTML and base64 are masked; short secrets are masked as whole words only."""
     assert KNOWN.text(text) == masked
 
 

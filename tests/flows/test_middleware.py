@@ -426,7 +426,7 @@ def finding(request: Any) -> Any:
 
 
 def test_sealed_run_needs_no_middleware(tmp_path: Path) -> None:
-    """A sealed run shows the errors of its middleware and can be repeated without it."""
+    """A sealed run shows the errors of its middleware, and can be repeated without the middleware."""
     clumsy = raising(ValueError("Oh."), "after_tool")
     model = ScriptedModel([report(), "Done."])
     with af.Workbench(model=model, data_dir=tmp_path / "data", middleware=[clumsy]) as wb:

@@ -51,7 +51,7 @@ def test_streamed_text_never_has_the_outcome(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
 async def test_outcome_is_stored_and_not_shown(open_engine: OpenEngine, protocol: str) -> None:
-    """No further model call; neither the stream nor the answer, a later prompt or the history has the line."""
+    """There is no further model call; the stream, the answer, later prompts and the history lack the line."""
     turns = by_agent(lead=[delegate("search_agent", "Look."), report(), PARTLY, "And so on."], search=["Found."])
     engine = await open_engine(turns, settings={"tool_protocol": protocol})
     chunks: list[str] = []

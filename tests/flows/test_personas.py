@@ -82,7 +82,7 @@ def test_invalid_change_needs_no_approval(workbench: OpenWorkbench) -> None:
 
 
 def test_invalid_persona_call_is_reported_to_the_composer(workbench: OpenWorkbench) -> None:
-    """A used name, an unknown name, no data, and a persona without a description."""
+    """The errors report a used name, an unknown name, missing data, and a persona without a description."""
     wb, project = with_turns(
         workbench,
         manage("create", **ANN),

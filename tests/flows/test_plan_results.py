@@ -160,7 +160,7 @@ async def test_long_result_gets_the_room_of_short_results(open_engine: OpenEngin
 
 
 async def test_cancelled_run_closes_its_plan(open_engine: OpenEngine) -> None:
-    """The waiting step fails and later ones are skipped, in jobs, events and frames."""
+    """The waiting step fails and later steps are skipped, in jobs, events and frames."""
     script = by_agent(agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", call("send", to="Ada")])
     engine = await open_engine(script)
     engine.register_tool(send, agent="executor")

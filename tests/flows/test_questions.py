@@ -187,7 +187,7 @@ async def test_policy_decides_when_the_lead_may_ask(open_engine: OpenEngine) -> 
 
 
 async def test_always_asks_before_research(open_engine: OpenEngine) -> None:
-    """A first reply that delegates is refused once; the prompt says so from the start."""
+    """A first reply that delegates is refused once; the prompt demands a question from the start."""
 
     def script(request: ModelRequest) -> str:
         if requesting_agent(request) != "lead":

@@ -189,7 +189,7 @@ async def test_review_survives_the_death_of_its_process(open_engine: OpenEngine,
 
 
 def test_reviewer_may_have_a_separate_model(tmp_path: Path) -> None:
-    """Only reviews use the model; its cost counts for the run; an object that is not a model is rejected."""
+    """Only reviews use the model; the cost of reviews counts for the run; an object that is not a model is rejected."""
     model = ScriptedModel(lambda _request: verdict("approve"))
     with open_workbench(tmp_path, script(), approvals=af.Reviewer(model=model)) as wb:
         run = wb.ask("Send.", budget={"tokens": 10_000_000}).wait()

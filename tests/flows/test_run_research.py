@@ -198,7 +198,7 @@ def test_text_based_on_research_may_be_written(workbench: OpenWorkbench) -> None
 
 
 def test_generate_researches_blocks_of_research_phases(workbench: OpenWorkbench) -> None:
-    """`generate()` starts research for these blocks and then writes the dependents."""
+    """`generate()` starts research for blocks of research phases, and then writes the dependents."""
     wb, project = open_project(workbench, turns("."))
     project.add("Facts", phase="literature", auto_generate=True, prompt="What is X?")
     project.add("Text", depends_on=["Facts"], phase="writing", auto_generate=True)

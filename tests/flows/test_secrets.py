@@ -168,7 +168,7 @@ async def test_passages_in_tool_errors_are_not_masked(open_engine: OpenEngine) -
 
 
 def test_unchangeable_error_is_replaced() -> None:
-    """An error that computes its text is replaced with the same type and text; without a secret it is unchanged."""
+    """An error that computes its text is replaced with the same type and text; errors without a secret stay."""
 
     def mask(text: str) -> str:
         return text.replace(KEY, "[secret]")

@@ -34,7 +34,7 @@ def share(wb: af.Workbench, text: str = FILE, name: str = "formal") -> Path:
 
 
 def test_manage_skill_creates_lists_and_reads_skills(workbench: OpenWorkbench) -> None:
-    """The next prompt lists a new skill, the project's own skills before the shared ones."""
+    """The next prompt lists a new skill, the project's own skills before the shared skills."""
     turns = [
         manage("create", **BRIEF),
         manage("list"),
@@ -168,7 +168,7 @@ def test_skill_texts_are_stored_verbatim(text: str) -> None:
 
 
 def test_longest_skill_name_wins() -> None:
-    """Names with a common start, and before a script without spaces; an email address is not a name."""
+    """The longest of several names counts, also before a script without spaces; an email address names no skill."""
     known = merge_skills([Skill("a", "A.", "A."), Skill("a-b", "AB.", "AB."), Skill("简", "J.", "J.")], {})
     named = referenced_skills("@skill:a-b and @skill:A, @skill:简洁地写 @skill:a; x@skill:a", known)
     assert [skill.name for skill in named] == ["a-b", "a", "简"]

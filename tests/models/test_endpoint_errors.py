@@ -221,7 +221,7 @@ async def test_reply_is_complete_although_its_stream_stays_open():
 
 
 async def test_attempt_starts_after_the_notice():
-    """A notice is followed by the start of the next attempt; its reason does not advise to wait or check the quota."""
+    """The next attempt follows a notice; the reason in the notice does not advise to wait or to check the quota."""
     script = [Answer(status=429, error="slow down", headers=(("retry-after", "6"),)), Answer("x")]
     notice, start, *deltas, _reply = (await take(script))[0]
     assert (notice.delay_s, start) == (6.0, AttemptStart())

@@ -387,7 +387,7 @@ async def test_estimated_tokens_count_tools_and_calls():
     ],
 )
 async def test_endpoint_without_tool_support_is_reported(status, error):
-    """One request, no retry, and a message with the setting that helps."""
+    """There is one request and no retry; the error names the setting that helps."""
     with pytest.raises(ModelRejected, match=r"AF_TOOL_PROTOCOL=xml") as caught:
         await take([Answer(status=status, error=error)] * 2, **TOOLS)
     assert str(status) in str(caught.value)

@@ -51,7 +51,7 @@ def test_cached_tokens_are_read(more):
 
 
 def test_listed_price_belongs_to_the_endpoint():
-    """A model has a price at a provider that lists it, and none at an address that nobody lists."""
+    """A model has a price at a provider that lists the model, and no price at an address that no list has."""
     assert PriceTable({}, OPENAI)["gpt-4o"].input == 2.5
     assert PriceTable({}, OPENROUTER)["openai/gpt-4o"].output == 10
     assert "gpt-4o" not in PriceTable({}, "http://localhost:11434/v1")

@@ -79,7 +79,7 @@ async def test_prompts_of_a_run_share_their_beginning(open_engine: OpenEngine, p
 
 
 def test_cached_share_is_in_the_frame(tmp_path: Path) -> None:
-    """The endpoint's count of cached tokens as a share of the prompt; NA where it reports none."""
+    """The share is the endpoint's count of cached tokens by the prompt's tokens; it is NA if no count is reported."""
     answers = [calling(("read_artifact", {"id": "x"}), input_tokens=1000, cached_tokens=750), Answer("Done.")]
     with ChatServer(answers) as server, af.Workbench(
         base_url=server.base_url, api_key="k", model="m", prompt_cache=True, tool_protocol="native",

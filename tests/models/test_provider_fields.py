@@ -74,7 +74,7 @@ def test_fields_of_parallel_calls_stay_with_their_calls() -> None:
 
 
 async def test_fields_go_back_to_the_same_model_only() -> None:
-    """Another model, another endpoint and the text protocol do not get them; a plain answer has none."""
+    """Another model, another endpoint and the text protocol do not get the fields; a plain answer has no fields."""
     call = {"index": 0, "id": "c", "function": {"name": "look", "arguments": "{}"}, "extra_content": SIGNATURE}
     body = sse(chunk({"reasoning_content": "Hm."})) + sse(chunk({"tool_calls": [call]}, "tool_calls")) + DONE
     found, server = await take([Answer(raw=body)], **LOOK)

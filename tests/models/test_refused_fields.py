@@ -141,7 +141,7 @@ def forbidden(*loc: str | int) -> list[dict[str, Any]]:
     ],
 )
 def test_refused_field_is_found(status: int, body: object, field: str) -> None:
-    """OpenAI, Azure, Mistral, Groq, Cerebras, Gemini, xAI, DeepSeek, LiteLLM, Anthropic and llama.cpp word it so."""
+    """The refusals of OpenAI, Azure, Mistral, Groq, Gemini, xAI, DeepSeek, llama.cpp and others are understood."""
     assert refused_field(status, body, SENT) == field
 
 

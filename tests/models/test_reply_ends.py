@@ -28,7 +28,7 @@ def ending(reason: str | None, *, choice: Any = None, **more: Any) -> Answer:
     ],
 )
 async def test_good_reasons_have_one_spelling(reason: str, stored: str) -> None:
-    """Together, Gemini, Mistral and others spell good reasons otherwise."""
+    """Together, Gemini, Mistral and others have other spellings of the finish reasons of complete replies."""
     found, _ = await take([ending(reason)])
     assert (found[-1].content, found[-1].finish_reason) == ("Half an ", stored)
 
@@ -56,7 +56,7 @@ ERROR = {"code": 502, "message": "Provider disconnected"}
     ],
 )
 async def test_reply_that_was_broken_off_is_taken_again(broken: Answer) -> None:
-    """Half an answer is never the answer, and an empty answer is not either."""
+    """Neither half an answer nor an empty answer ends a turn."""
     found, server = await take([broken, Answer("Whole.")])
     assert (found[-1].content, found[-1].attempts, len(server.requests)) == ("Whole.", 2, 2)
 

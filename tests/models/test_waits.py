@@ -53,7 +53,7 @@ SOON = datetime.now(UTC) + timedelta(hours=3)
     ],
 )
 def test_every_form_of_a_wait_is_read(headers: dict[str, str], body: object, expected: float | datetime | None) -> None:
-    """Seconds, decimals, dates, durations, moments and words; a limit that is not used up asks for no wait."""
+    """A wait is a number, a date, a duration, a moment or words; a limit that is not used up asks for no wait."""
     earlier = datetime.now(UTC)
     wait = requested_wait(headers, body)
     if isinstance(expected, datetime):

@@ -89,7 +89,7 @@ def test_later_question_cites_sources_that_an_earlier_question_read(notes: Path)
 
 
 def test_source_of_another_tool_is_not_called_unread(notes: Path) -> None:
-    """An address in the result of a tool of the person's own, or in the question, may be known from there."""
+    """A source whose address is in the question, or in a result of the person's own tool, may have been read there."""
 
     @af.tool
     async def look_up(ctx: af.ToolContext, word: Annotated[str, "The word."]) -> str:

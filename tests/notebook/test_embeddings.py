@@ -103,7 +103,7 @@ def open_on(notes: Path, tmp_path: Path) -> Iterator[Callable[..., af.Workbench]
 
 
 def test_vectors_are_used_only_after_a_check_shows_that_they_help(open_on: Any) -> None:
-    """Before the check no query is embedded; after it the search fuses both rankings and shows the similarity."""
+    """Before the check no query is embedded; afterwards the search fuses both rankings and shows the similarity."""
     with EmbeddingServer() as server:
         wb = open_on(server, prices={"embedder": {"input": 2.0, "output": 0}})
         forecast = wb.sources.embed(dry_run=True)
@@ -174,7 +174,7 @@ def test_batch_limit_of_ten_makes_requests_smaller(open_on: Any) -> None:
 
 
 def test_interrupted_embedding_continues_where_it_ended(open_on: Any, notes: Path) -> None:
-    """A failure in the second batch leaves the first; the error gives the progress and says what to do."""
+    """A failure in the second batch leaves the vectors of the first; the error has the progress and says what to do."""
     for n in range(N_NOTES, 100):
         (notes / f"note{n}.md").write_text(f"# Note {n}\n\nNumber {n}.\n", encoding="utf-8")
     broken = as_json({"error": {"message": "Incorrect API key provided: sk-secret-key"}}, 401)

@@ -105,7 +105,7 @@ def test_cell_overwrites_no_name_of_the_person(shell: InteractiveShell, tmp_path
 
 
 def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
-    """The conversation is an id, a variable, or `continue` for the newest; by default a new conversation starts."""
+    """The conversation is an id, a variable, or `continue` for the newest; otherwise a new conversation starts."""
     shell.user_ns["wb"] = af.Workbench(model=ScriptedModel(["1.", "2.", "3.", "4."]), data_dir=tmp_path / "data")
     assert "no conversation to continue yet" in cell_error(shell, capsys, "%%ask --conversation continue\nGo on.")
     run_cell(shell, "%%ask one\nOne?")

@@ -96,7 +96,7 @@ def test_write_of_an_outdated_handle_is_a_conflict(paper: Project) -> None:
 
 
 def test_blocks_are_arranged_by_names_and_handles(paper: Project) -> None:
-    """Groups, positions, names, copies; each edit returns a handle of the new state."""
+    """Blocks are grouped, moved, renamed and copied; each edit returns a handle of the new state."""
     part = paper.add("Part", is_group=True, phase="method")
     method = paper["Method"].move(parent=part)
     assert (method.path, method.phase) == ("Part / Method", "method")

@@ -13,7 +13,7 @@ from artifactflow_nb.widgets.chat.view import ChatView
 
 @pytest.mark.parametrize("is_clicked", [False, True])
 def test_retried_run_knows_the_newest_run_for_its_question(tmp_path: Path, is_clicked: bool) -> None:
-    """After Retry in a chat and after `regenerate`, views and frames of the old run say how to open the new one."""
+    """After Retry in a chat and after `regenerate`, views and frames of the old run say how to open the new run."""
     model = af.ScriptedModel(
         [af.errors.ModelRejected("No key."), af.errors.ModelRejected("No key."), "It rises.", "Yes."]
     )

@@ -182,7 +182,7 @@ def test_missing_artifact_error_names_the_state_of_an_unfinished_run(workbench: 
 
 
 def test_invalid_questions_are_errors(workbench: Any) -> None:
-    """An empty question, a value that is not text, an unknown conversation."""
+    """The errors name an empty question, a value that is not text, and an unknown conversation."""
     wb = workbench(["unused"])
     with pytest.raises(af.errors.UsageError, match="question is empty"):
         wb.ask(" ")

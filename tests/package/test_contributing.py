@@ -39,5 +39,5 @@ def test_every_file_and_make_target_that_contributing_names_exists() -> None:
 
 
 def test_plugin_from_outside_is_short() -> None:
-    """A table with a tool, a frame, a panel and a label, recorded, replayed, sealed and deleted."""
+    """A plugin with a table, a tool, a frame, a panel and a label is recorded, replayed, sealed and deleted."""
     assert EXAMPLES["Write a plugin with a table"].count("\n") < 120

@@ -105,7 +105,7 @@ def test_front_door_has_these_names_each_with_a_sentence(name: str, tmp_path: Pa
 
 
 def test_renamed_members_lead_to_the_new_ones_with_a_warning(tmp_path: Path) -> None:
-    """Each of them; the table of CHANGELOG.md has them all."""
+    """Each old name warns and works, and the table of CHANGELOG.md has all old names."""
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     with af.Workbench(model=af.ScriptedModel(["Yes.", "No."]), data_dir=tmp_path, interactive=False) as wb:
         for old, (new, _) in RENAMED.items():

@@ -19,7 +19,7 @@ FILES = {path.relative_to(FOLDER).as_posix(): path.read_bytes() for path in FOLD
 
 
 def test_browsers_load_a_changed_entry() -> None:
-    """The name of the loaded file contains the start of its hash, so no cache has an older one under this name."""
+    """The name of the loaded file contains the start of its hash, so no cache has an older file under this name."""
     entry, research = sorted(name for name in FILES if name.endswith(".js"))
     for name, kind in ((entry, "remoteEntry"), (research, "research")):
         assert name == f"static/{kind}.{hashlib.sha256(FILES[name]).hexdigest()[:8]}.js"

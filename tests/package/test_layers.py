@@ -176,7 +176,7 @@ def test_package_folder_shows_the_rooms_and_little_else() -> None:
 
 
 def test_front_door_names_exist() -> None:
-    """Every public name can be imported, and an unknown one is an AttributeError."""
+    """Every public name can be imported, and an unknown name is an AttributeError."""
     assert len(set(af.__all__)) == len(af.__all__)
     assert all(getattr(af, name) is not None for name in af.__all__)
     assert set(af.__all__) <= set(dir(af))

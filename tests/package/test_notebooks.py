@@ -50,7 +50,7 @@ def test_notebook_is_small_and_complete(page: Path) -> None:
 
 @pages
 def test_notebook_is_readable_without_a_kernel(page: Path) -> None:
-    """Every output has a text, none is a widget, and none an error; plots are pictures, `Markdown` is IPython's."""
+    """Every output has a text, no output is a widget or an error; plots are pictures, `Markdown` is IPython's."""
     uses_markdown = "Markdown(" in "".join(cell.source for cell in read(page).cells)
     for output in outputs(page):
         assert output.output_type != "error"

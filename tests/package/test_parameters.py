@@ -27,7 +27,7 @@ PAGES = [page for page in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")) if t
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_parameters_come_first_and_are_plain(page: Path) -> None:
-    """The tagged cell is the first one with code, the only one with the tag, and contains only values."""
+    """The tagged cell is the first cell with code and the only cell with the tag, and contains only values."""
     (cell,) = tagged(page)
     assert cell == first_code_cell(page)
     values: dict[str, Any] = {}

@@ -54,7 +54,7 @@ def test_page_of_the_navigation_exists(page: str) -> None:
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    """Pages of `docs/`, of the root and of the notebooks."""
+    """The navigation has the pages of `docs/`, of the root and of the notebooks."""
     written = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
     generated = {page for page in HOOKS.page_sources() if page.endswith(".md")}
     assert sorted(PAGES) == sorted(written | generated)
@@ -79,7 +79,7 @@ def test_object_of_the_api_reference_exists_and_is_documented(name: str) -> None
 
 
 def test_site_loads_nothing_from_elsewhere_and_its_folder_is_ignored() -> None:
-    """No fonts of another host, and no plugin that could fetch something."""
+    """The site has no fonts of another host, and no plugin that could fetch something."""
     assert CONFIG["theme"]["font"] is False
     assert [plugin if isinstance(plugin, str) else next(iter(plugin)) for plugin in CONFIG["plugins"]] == [
         "search",

@@ -38,7 +38,7 @@ def stated() -> dict[str, Requirement]:
 
 @pytest.mark.parametrize("name", SAFE_FROM)
 def test_vulnerable_release_is_neither_required_nor_installed(name: str) -> None:
-    """The project requires a release without the vulnerability, and the environment has one."""
+    """The project requires a release without the vulnerability, and the environment has such a release."""
     lowest = [Version(bound.version) for bound in stated()[name].specifier if bound.operator == ">="]
     assert lowest, f"pyproject.toml gives {name} no lower bound"
     assert max(lowest) >= Version(SAFE_FROM[name])

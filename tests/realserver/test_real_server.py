@@ -82,7 +82,7 @@ def reply(events: list[ModelEvent]) -> ModelReply:
 
 
 async def test_streamed_pieces_make_up_the_reply(model: OpenAIModel) -> None:
-    """Several deltas arrive, the reply is all of them, and it knows its model, its end and its first moment."""
+    """The reply joins several deltas, and has the model, the finish reason and the time of the first delta."""
     events = await take(model, QUESTION)
     last = reply(events)
     assert len(deltas(events)) > 3
@@ -93,7 +93,7 @@ async def test_streamed_pieces_make_up_the_reply(model: OpenAIModel) -> None:
 
 
 async def test_token_counts_are_those_of_the_endpoint(model: OpenAIModel, server: RealServer) -> None:
-    """The number of input tokens equals that of the server's tokenizer; a repeated prompt is cached."""
+    """The number of input tokens equals the count of the server's tokenizer; a repeated prompt is cached."""
     first, second = [reply(await take(model, QUESTION)).usage for _ in range(2)]
     assert not first.estimated
     assert first.input_tokens == second.input_tokens == server.count_tokens(QUESTION)

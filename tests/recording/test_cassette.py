@@ -184,7 +184,7 @@ def test_cassette_holds_no_path_of_this_machine(recorded: tuple[Path, RunRows]) 
 
 @pytest.mark.timed
 def test_long_cassette_opens_at_once(tmp_path: Path) -> None:
-    """Ten megabytes of runs; the rows of a run are checked when the run is played."""
+    """The cassette has ten megabytes of runs; the rows of a run are checked when the run is played."""
     path, n_runs = tmp_path / "c.jsonl", 60
     texts: dict[str, str] = {}
     recordings = {}

@@ -235,7 +235,7 @@ def test_accepting_an_edit_needs_no_lock(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n", range(8))
 def test_run_that_has_just_ended_is_recorded_before_the_workbench_closes(tmp_path: Path, n: int) -> None:
-    """The status in the store is `completed` before the cassette has the run; closing at that moment waits for it."""
+    """The status in the store is `completed` before the cassette has the run; closing waits for the recording."""
     path = tmp_path / "c.jsonl"
     model = af.ScriptedModel(f"Answer {n}. " * 20)
     with af.Workbench(model=model, data_dir=tmp_path / "data", record=path, interactive=False) as wb:

@@ -37,7 +37,7 @@ def file(parts: SealedParts, tmp_path: Path) -> Path:
 
 
 def test_parts_of_a_sealed_run_are_read_back(parts: SealedParts, file: Path) -> None:
-    """Rows, sources and metrics, with a manifest that names the run and the releases."""
+    """The parts are rows, sources and metrics, with a manifest that names the run and the releases."""
     found, manifest = read_sealed(file)
     assert found == parts
     assert found.local_sources["sections"][0]["text"] == "# Letters\n\nA letter is sent once."
@@ -238,7 +238,7 @@ def test_run_with_any_texts_and_values_can_be_sealed_and_opened(
 
 
 def test_failed_and_cancelled_runs_can_be_sealed_and_opened(tmp_path: Path, workbench: OpenWorkbench) -> None:
-    """A run with an empty answer, a run with a failed model, and a run that was cancelled while it waited."""
+    """The runs have an empty answer, a failed model, or a cancellation while the run waited."""
 
     @af.tool(permission="confirm")
     async def ask_first(_ctx: af.ToolContext) -> str:

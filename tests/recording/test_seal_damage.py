@@ -31,7 +31,7 @@ def file(samples: SampleStore, tmp_path: Path) -> Path:
 
 
 def test_every_changed_byte_is_noticed(file: Path) -> None:
-    """Headers and names byte by byte, the rest in steps; also bytes before and after the file, and gaps inside."""
+    """Headers and names are changed byte by byte, the rest in steps; bytes are added around and within the file."""
     data = file.read_bytes()
     directory = data.index(b"PK\x01\x02")
     places = {*range(64), *range(64, directory, 97), *range(directory, len(data), 3), *range(len(data) - 22, len(data))}

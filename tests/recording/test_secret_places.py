@@ -116,7 +116,7 @@ def contents(path: Path) -> Iterator[bytes]:
 def test_replay_does_not_depend_on_the_secrets_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known_then: bool, known_now: bool
 ) -> None:
-    """A run that was recorded with a secret in the environment replays without it, and the other way round."""
+    """A run that was recorded with a secret in the environment replays without the secret, and the reverse."""
     cassette = tmp_path / "c.jsonl"
     if known_then:
         monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)

@@ -29,7 +29,7 @@ def recorded(run: af.Run, store: Path) -> RunRows:
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
 def test_recorded_run_comes_out_the_same(tmp_path: Path, protocol: str) -> None:
-    """Two sub-agents at the same time, a tool of the user, a decision and an artifact."""
+    """The run has two parallel sub-agents, a tool of the user, a decision and an artifact."""
     model = ScriptedModel(in_request_protocol(script))
     with open_workbench(tmp_path, model=model, tool_protocol=protocol, record=tmp_path / "c.jsonl") as wb:
         run = wb.ask("Fruit?").wait(20).approve(note="Go on.").wait(20)
@@ -206,7 +206,7 @@ def test_run_with_a_cost_limit_verifies_without_prices(tmp_path: Path, when_spen
 
 
 def test_run_after_a_run_of_an_adapted_graph_verifies(tmp_path: Path) -> None:
-    """The run of the graph is not executed again, and its message is there for the later run."""
+    """The run of the graph is not executed again, and the later run gets the message."""
 
     def setup(wb: af.Workbench) -> None:
         wb.register_flow("mine", af.adapt(prebuilt(ScriptedChat(script=[graph_reply("From the graph.")]), [])))

@@ -241,7 +241,7 @@ def test_frame_as_arrow_needs_pyarrow(serve: Serve) -> None:
 
 @pytest.mark.skipif(not HAS_ARROW, reason="make test runs it in an environment with pyarrow")
 def test_frames_are_read_as_arrow(serve: Serve) -> None:
-    """Every frame has the rows and columns that it has as JSON."""
+    """Every frame has the same rows and columns in Arrow as in JSON."""
     import pyarrow as pa
 
     client = serve([[call("web_search", query="x"), call("web_search", query=1)], "One."])
@@ -487,7 +487,7 @@ def test_error_of_a_question_names_the_known_fields(serve: Serve) -> None:
 
 
 def test_runs_search_the_sources_that_the_store_holds(serve: Serve, tmp_path: Path) -> None:
-    """The sources were indexed by a notebook before the server started, and afterwards."""
+    """A notebook indexes sources before and after the start of the server."""
     for name in ("notes", "rules"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "page.md").write_text(f"# {name}\n\nTerns nest on the roof.\n", encoding="utf-8")

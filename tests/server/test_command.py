@@ -34,7 +34,7 @@ def served(*arguments: str, **environment: str) -> Iterator[tuple[str, subproces
 
 
 def test_recording_is_served_without_a_key(tmp_path: Path) -> None:
-    """A front end gets the recorded events, and decides as it was recorded."""
+    """A front end gets the recorded events, and sends the recorded decision."""
     cassette = tmp_path / "cassette.jsonl"
     turns = [
         af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": "One."}),

@@ -134,7 +134,7 @@ def killable_server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Clien
 
 
 def test_stream_continues_after_the_server_was_killed(tmp_path: Path) -> None:
-    """The reader names the last number that it has, that of a piece of text, to the next server."""
+    """The reader sends the number of its last piece of text to the next server."""
     events: list[Received] = []
     with killable_server(tmp_path / "data") as (process, client):
         run = client.ask("Count.")
@@ -154,7 +154,7 @@ def test_stream_continues_after_the_server_was_killed(tmp_path: Path) -> None:
 
 
 def test_run_of_a_notebook_that_was_killed_stays_abandoned(tmp_path: Path, serve: Serve) -> None:
-    """A server continues the runs of servers only: those of a kernel may have been stopped on purpose."""
+    """A server continues the runs of servers only: a kernel may have been stopped on purpose."""
     code = (
         "import os, sys, artifactflow_nb as af\n"
         "wb = af.Workbench(model=af.ScriptedModel(['a b c ' * 50], delay_s=0.5), data_dir=sys.argv[1])\n"

@@ -271,7 +271,7 @@ async def test_search_of_a_large_store_is_quick(conversations: ConversationManag
 
 
 async def test_deleting_a_branch_leaves_the_others(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """A message is deleted with its descendants; the sibling branch becomes active, or else the parent."""
+    """A message is deleted with its descendants; the sibling branch becomes active, or else the parent's branch."""
     root = await add_turn("root")
     left = await add_turn("left")
     left_end = await add_turn("left end")

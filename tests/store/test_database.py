@@ -84,7 +84,7 @@ async def test_queued_write_of_a_cancelled_caller_is_executed(
 
 
 async def test_every_connection_enforces_foreign_keys(tmp_path: Path) -> None:
-    """The writer, the reader and the connections of frames."""
+    """The writer, the reader and other connections have foreign keys switched on."""
     database = await open_database(tmp_path / "store.db")
     ask = "PRAGMA foreign_keys"
     answers = [

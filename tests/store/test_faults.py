@@ -148,7 +148,7 @@ async def test_store_of_another_schema_version_is_refused_and_unchanged(
 
 
 async def test_empty_file_becomes_a_store(tmp_path: Path) -> None:
-    """A process that is killed while it creates a store leaves such a file."""
+    """A process that is killed while it creates a store leaves an empty file."""
     path = tmp_path / "store.db"
     path.touch()
     database = await open_database(path)
@@ -181,7 +181,7 @@ async def test_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path, 
 
 
 def test_frames_of_a_missing_store_name_its_path(tmp_path: Path) -> None:
-    """The error says what creates a store; reading creates none."""
+    """The error says what creates a store; reading creates no store."""
     with pytest.raises(StoreError, match=r"There is no store .*nowhere.db, or you have no access.*Check data_dir"):
         frames.load_frame(tmp_path / "nowhere.db", frames.RUNS)
     assert list(tmp_path.iterdir()) == []

@@ -65,7 +65,7 @@ async def test_chains_are_bounded_and_every_prompt_reads_back(database: Database
 
 
 async def test_sliding_prompt_stores_only_new_messages(database: Database, run_id: str) -> None:
-    """A prompt without its oldest messages is stored as ranges of the previous prompt."""
+    """A prompt that has lost its oldest messages is stored as ranges of the previous prompt."""
     calls = CallStore(database)
     messages = conversation(200)
     for step in range(1, 6):

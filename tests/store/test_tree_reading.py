@@ -69,7 +69,7 @@ async def test_unknown_conversation_is_an_error(database: Database) -> None:
 
 
 def test_figures_equal_those_of_the_frames(workbench: af.Workbench) -> None:
-    """Tokens, cost, status and active time equal those of the frame of runs."""
+    """Tokens, cost, status and active time equal the figures in the frame of runs."""
     first = workbench.ask("Write.").wait(10)
     assert first.status == "waiting"
     time.sleep(0.3)
@@ -102,7 +102,7 @@ def test_turn_without_a_run_has_no_figures(database: Database) -> None:
 
 @pytest.mark.timed
 async def test_reading_a_thousand_messages_is_quick(database: Database) -> None:
-    """Reading takes less than 50 ms, each with a run of five approved calls, in a store with 1,000 other messages."""
+    """The messages, each with a run of five approved calls, are read in 50 ms, beside 1,000 other messages."""
 
     def fill(db: sqlite3.Connection) -> None:
         for name in ("wanted", "other"):

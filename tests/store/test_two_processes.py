@@ -38,7 +38,7 @@ def let_them_write(path: Path, turns: int) -> list[dict[str, Any]]:
 
 
 async def test_two_processes_lose_no_write(tmp_path: Path) -> None:
-    """Thousands of writes of each process are all stored, and none fails because of a lock."""
+    """Thousands of writes of each process are all stored, and no write fails because of a lock."""
     path = tmp_path / "store.db"
     database = Database(path)
     await database.open()

@@ -230,13 +230,13 @@ async def test_public_address_is_accepted(url: str):
 
 @pytest.mark.parametrize("url", REFUSED)
 async def test_address_that_is_not_public_is_refused(url: str):
-    """Each of these addresses is refused with a message."""
+    """Each address of the table is refused with a message."""
     with pytest.raises(ToolError, match=r"\w"):
         await RequestGuard(resolver=Table(NAMES)).check(url)
 
 
 def test_table_has_no_duplicates():
-    """The table covers at least 150 notations, none of them twice."""
+    """The table covers at least 150 notations, and no notation occurs twice."""
     forms = PUBLIC + REFUSED
     assert len(set(forms)) == len(forms) >= 150
 

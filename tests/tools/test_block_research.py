@@ -78,7 +78,7 @@ def agreed(tree: BlockTree, edit: BlockEdit, phases: Sequence[str] = ("research"
     ],
 )
 def test_title_is_the_start_of_the_query(query: str, title: str) -> None:
-    """One line of about 60 columns without special characters."""
+    """The title is one line of about 60 columns without special characters."""
     assert title_from_query(query) == title
 
 
@@ -101,7 +101,7 @@ def test_every_query_gives_a_valid_name(query: str) -> None:
     ],
 )
 def test_phase_of_a_report(phases: list[Any], now: str, where: str) -> None:
-    """A report is in the current phase if that is a research phase, or none is; else in the first research phase."""
+    """A report is in the current phase if this or no phase is a research phase, or else in the first research phase."""
     head = ProjectInfo.create("P", ProjectTemplate.model_validate({"name": "t", "phases": phases})).advanced(now)
     assert research_phase(head) == where
 
@@ -173,7 +173,7 @@ def test_edited_or_deleted_sources_are_not_overwritten() -> None:
 
 
 def test_used_names_get_a_number() -> None:
-    """Names of both blocks are compared with those of all phases, in any letter case."""
+    """The names of both blocks are compared with the names in all phases, ignoring case."""
     tree = add(add(EMPTY, "what is x?", "Mine.", phase="plan"), "What is X? 2: sources", phase="write")
     tree = found(tree)
     assert tree.find("What is X? 2").content == REPORT
@@ -237,7 +237,7 @@ def test_ungrounded_edits_are_rejected(edit: BlockEdit) -> None:
 
 
 def test_error_has_the_path_of_a_block_in_a_group() -> None:
-    """The error has the field name of a call."""
+    """A call can use the path in the error as its field name."""
     tree = add(EMPTY, "Part", is_group=True)
     tree = applied(tree, add_block(tree, NewBlock("Facts", BlockPosition("", "part"), {})))
     with pytest.raises(af.errors.UsageError, match='field_name="Part / Facts"'):

@@ -32,7 +32,7 @@ async def test_function_runs_on_after_its_time_limit():
 
 
 def test_late_function_does_not_delay_the_end_of_a_loop():
-    """A loop ends while the thread still runs, and the thread raises no error without it."""
+    """A loop ends while the thread still runs, and the thread raises no error after the end of the loop."""
     may_end = threading.Event()
 
     async def give_up() -> None:

@@ -38,7 +38,7 @@ def page(html: str | bytes, charset: str = "utf-8", url: str = "https://lake.exa
 
 
 def test_main_text_of_a_page_is_returned_as_markdown():
-    """The title and the main text with headings, lists, tables and links, without navigation."""
+    """The result has the title, and the main text with headings, lists, tables and links, without navigation."""
     found = page(ARTICLE)
     assert (found.title, found.truncation) == ("Ferry times", "")
     assert "# The ferry" in found.text

@@ -560,7 +560,7 @@ async def test_allowed_local_host_is_reached_without_the_proxy():
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_error_behind_a_proxy_names_the_proxy_without_its_password(scheme: str):
-    """The error names the proxy after a refused login, an unknown name, and without a running proxy."""
+    """The error names the proxy after a refused login, an unknown name, and if no proxy is running."""
     with ProxyServer({}, login="me:right") as proxy:
         address = proxy.url.replace("://", "://me:wrong-word@")
         refused = await Fetcher(resolver=Answers([]), proxy=address).fetch(f"{scheme}://papers.iana.org/")

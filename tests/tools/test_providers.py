@@ -44,7 +44,7 @@ PROVIDERS = pytest.mark.parametrize("make", [searxng, tavily])
 
 @PROVIDERS
 async def test_results_become_hits(make: Any):
-    """Title, address and snippet of the results in order, up to the requested number."""
+    """The hits have title, address and snippet of the results, in order, up to the requested number."""
     found = [result(f"https://lake.example.org/{n}", f"Page {n}", f"Text {n}") for n in range(30)]
     with WebServer({"/search": answer({"results": found})}) as server:
         provider: SearchProvider = make(server)
@@ -125,7 +125,7 @@ async def test_searxng_errors_say_what_to_do(status: int, advice: str):
 
 
 async def test_unresponsive_engines_are_listed():
-    """No results because the engines behind the server failed are an error."""
+    """An empty result is an error if the engines behind the server failed."""
     silent = answer({"results": [], "unresponsive_engines": [["brave", "too many requests"], ["qwant", "timeout"]]})
     with (
         WebServer({"/search": silent}) as server,
@@ -245,7 +245,7 @@ async def test_ddgs_results_become_hits():
 
 
 async def test_ddgs_without_results_is_not_an_error():
-    """The library raises without results; the provider returns an empty list."""
+    """The library raises if there are no results; the provider returns an empty list."""
     assert await DdgsSearch(Engine(error=ValueError("No results found."))).search("x", 5) == []
 
 

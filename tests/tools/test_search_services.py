@@ -144,7 +144,7 @@ def query_of(request: WebRequest) -> dict[str, list[str]]:
 
 @EVERY
 async def test_documented_answer_becomes_hits(name: str):
-    """Title, address, authors, year, venue and abstract; a retracted work is marked."""
+    """A hit has title, address, authors, year, venue and abstract; a retracted work is marked."""
     with serve(name) as server:
         assert await engine(name, server).search("ferries", 5) == HITS[name]
 
@@ -194,7 +194,7 @@ async def test_failure_has_advice_by_its_status(name: str, status: int, advice: 
 
 
 async def test_spent_credit_of_openalex_is_named():
-    """OpenAlex tells the remaining credit of the day in a header."""
+    """OpenAlex reports the remaining credit of the day in a header."""
     spent = Reply(b"{}", status=429, headers=(("x-ratelimit-remaining-usd", "0.0"),))
     with serve("openalex", lambda _text: spent) as server, pytest.raises(ToolError, match="credit of the day is spent"):
         await engine("openalex", server).search("ferries", 5)

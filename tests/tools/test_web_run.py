@@ -125,7 +125,7 @@ def test_host_is_approved_for_good_until_the_approval_is_withdrawn(
 
 
 def test_approval_for_good_holds_only_in_its_own_store(tmp_path: Path, two_hosts: tuple[WebServer, WebServer]) -> None:
-    """A run that is imported, or played from a cassette, approves nothing for runs of the store that it comes to."""
+    """A run that is imported, or played from a cassette, approves nothing for other runs of the store."""
     first, _ = two_hosts
     cassette, sealed = tmp_path / "runs.jsonl", tmp_path / "run.zip"
     model = reader([first.url("/1")])
@@ -202,7 +202,7 @@ def test_missing_ddgs_is_refused_at_the_creation_of_the_workbench(
 
 
 def test_configured_search_engine_is_used(tmp_path: Path) -> None:
-    """With search="searxng" the search agent's query goes there, and its hits are returned."""
+    """With search="searxng" the search agent's query goes to SearXNG, and the hits of SearXNG are returned."""
     found = {"results": [{"title": "Ferry", "url": "https://ferry.example/fares", "content": "Fares of the ferry."}]}
     routes = {"/search": Reply(json.dumps(found).encode(), content_type="application/json")}
     script = by_agent(

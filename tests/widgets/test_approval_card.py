@@ -314,7 +314,7 @@ def test_question_has_emphasis_and_is_asked_by_its_agent() -> None:
 
 
 def test_question_card_has_choices_and_no_approval() -> None:
-    """The whole question is its title; texts of the model are escaped; an empty answer is an error at the field."""
+    """The title is the whole question; texts of the model are escaped; an empty answer is an error at the field."""
     params = {"question": f"City or state? {HOSTILE}", "choices": ["City", HOSTILE]}
     request = question(
         kind="question", tool="ask_person", title="City or", params=params, allowed=("instructed", "denied")

@@ -157,7 +157,7 @@ def test_question_from_cell_appears(chat: Open) -> None:
 
 @pytest.mark.timed
 def test_long_conversation_shows_newest_turns(chat: Open) -> None:
-    """The newest of 1,000 questions are displayed within a second of CPU time, earlier ones on request."""
+    """The newest of 1,000 questions are displayed within a second of CPU time, earlier questions on request."""
     wb, _ = chat()
     conversation_id = add_conversation(wb, 1000, "An answer.")
     for attempt in within(1.0):
@@ -366,7 +366,7 @@ def test_usage_and_context_are_displayed_live(chat: Open) -> None:
 
 
 def test_questions_use_configured_flow_and_budget(chat: Open) -> None:
-    """Every question of the panel, also a regenerated one, has the limits of the panel."""
+    """Every question of the panel, also a regenerated question, has the limits of the panel."""
     wb, page = chat(["One.", "Two."], budget={"tokens": 50_000})
     ask(page, "First?", "One.")
     page.press("Regenerate: ask this again, as another version")

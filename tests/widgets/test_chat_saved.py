@@ -46,7 +46,7 @@ def test_short_chat_is_saved_in_full(workbench: OpenWorkbench) -> None:
 
 
 def test_newest_of_many_long_answers_are_saved_in_full(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Thirty long answers take less than 400 KB: the newest are complete, older ones shortened with a note."""
+    """Thirty long answers take less than 400 KB: the newest are complete, older answers have a note."""
     wb = workbench(answers(30, 15_000))
     saved_form = saved_chat(wb, 30)
     assert saved_bytes(saved_form) < LIMIT
@@ -64,7 +64,7 @@ def test_newest_of_many_long_answers_are_saved_in_full(workbench: OpenWorkbench,
 
 
 def test_newest_answer_is_saved_up_to_display_limit(workbench: OpenWorkbench) -> None:
-    """A newest answer above all limits is saved up to 100,000 characters; earlier ones are shortened."""
+    """A newest answer above all limits is saved up to 100,000 characters; earlier answers are shortened."""
     newest = "".join(f"Word {n:06} 涨潮之后是退潮" for n in range(6_000))
     saved_form = saved_chat(workbench([*answers(2, 100), newest]), 3)
     for text in saved_form.values():

@@ -162,7 +162,7 @@ def test_references_name_blocks_of_a_project(tmp_path: Path) -> None:
 
 
 def test_examples_are_questions_about_the_sources(chat: Open, handbook: Path) -> None:
-    """At most three examples, from the longest sections; a button fills the form. Without sources there is a hint."""
+    """Up to three examples come from the longest sections; a button fills the form. Without sources there is a hint."""
     _, page = chat([], sources=handbook)
     assert page.buttons[-2:] == ["What does “People” say about Holidays?", "What does “Storage” say about Backups?"]
     page.press("What does “Storage” say about Backups?")

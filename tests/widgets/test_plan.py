@@ -144,7 +144,7 @@ def test_plan_reports_progress(worked: Planned) -> None:
 
 
 def test_stored_events_give_same_checklist(worked: Planned) -> None:
-    """Stored and repeated events give the same nodes as live ones."""
+    """Stored and repeated events give the same nodes as live events."""
     watched = nodes(worked.script.events)
     assert nodes(worked.script.stored) == watched
     assert nodes([event for event in worked.script.events for _ in range(2)]) == watched

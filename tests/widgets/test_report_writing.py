@@ -85,7 +85,7 @@ def test_title_is_displayed_once() -> None:
 
 
 def test_answer_that_repeats_the_report_is_folded() -> None:
-    """An answer with the same lines is folded; a summary of its own stays open."""
+    """An answer with the same lines is folded; an answer with a summary of its own stays open."""
     repeated = nodes(completed(REPORT))
     assert (repeated["repeats"].kind, repeated["repeats"].is_open) == ("fold", False)
     assert "repeats" not in nodes(completed("The gauge at Brest is the oldest. " * 30))

@@ -137,7 +137,7 @@ async def test_page_with_delayed_hello_receives_snapshots(finished: PlayedRun) -
 
 
 async def test_patches_of_long_answer_are_small(script: Script) -> None:
-    """An answer of 5,000 chunks, a patch each fourth, sends less than 10 times its text, not 600 times."""
+    """An answer of 5,000 chunks, with a patch for each fourth, sends less than 10 times its text, not 600 times."""
     text = "".join(f"Sentence number {i} of the answer. " + ("\n\n" if i % 20 == 19 else "") for i in range(1000))
     run = PlayedRun(answer(script, text))
     page = Page(run)
@@ -160,7 +160,7 @@ async def test_patches_of_long_line_are_small(script: Script) -> None:
 
 
 async def test_patches_are_coalesced(script: Script) -> None:
-    """A burst of events makes one patch, not one each."""
+    """A burst of events makes one patch, not a patch for each event."""
     run = PlayedRun(answer(script, "word " * 200))
     page = Page(run)
     page.stream.receive({"type": "hello"})
@@ -195,7 +195,7 @@ async def test_text_moves_to_work_when_turn_calls_tool(script: Script) -> None:
 
 
 async def test_clicks_reach_run(waiting: PlayedRun) -> None:
-    """Approve, Deny with a note and Stop each make one call of the run; other messages make none."""
+    """Approve, Deny with a note and Stop each make one call of the run; other messages make no call."""
     page = Page(waiting)
     for event in waiting.events:
         page.take(event)
@@ -300,7 +300,7 @@ async def test_saving_is_deferred_during_composition(waiting: PlayedRun) -> None
 
 
 async def test_page_learns_number_of_saved_output(waiting: PlayedRun) -> None:
-    """A page that opens after an output was saved gets its number with the snapshot."""
+    """A page that opens after an output was saved gets the number of that output with the snapshot."""
     page = Page(waiting)
     for event in waiting.events:
         page.take(event)

@@ -5,7 +5,7 @@ from artifactflow_nb.widgets.page.saved import saved_output
 
 
 def test_nodes_are_saved_without_controls() -> None:
-    """Folds and lists are preserved; a node's plain text replaces that of its children."""
+    """Folds and lists are preserved; a node's plain text replaces the texts of its children."""
     item = Node("item", kind="item", children=(Node("line", "<b>One</b>"),))
     nodes = (
         Node("head", "<strong>Title</strong>", text="Title"),

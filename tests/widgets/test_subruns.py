@@ -139,7 +139,7 @@ def test_saved_output_contains_subrun(wb: af.Workbench, run: af.Run) -> None:
 
 
 def test_saved_output_without_metrics_is_reproducible(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Times and tokens of the run within are left out as well."""
+    """Times and tokens of the subrun are left out as well."""
     found = []
     for name in ("one", "two"):
         wb = asking(workbench, data_dir=tmp_path / name)

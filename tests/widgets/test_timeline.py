@@ -31,7 +31,7 @@ def wb(tmp_path: Path) -> Iterator[af.Workbench]:
 
 
 def test_timeline_grows_during_run(wb: af.Workbench) -> None:
-    """A waiting run shows its wait, growing; approved, the tool's bar and the end follow without a press."""
+    """A waiting run shows its growing wait; after the approval, the tool's bar and the end follow without a press."""
     run = wb.ask("Write it.")
     page = ShownView(wb._thread, TimelineView(run._client))
     page.until(lambda: "waiting" in page.html["table"])
@@ -82,7 +82,7 @@ def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:
 
 
 def test_failed_calls_are_counted(script: Script) -> None:
-    """A call that failed counts as a call and as a failure; one that a person denied is not a failure."""
+    """A call that failed counts as a call and as a failure; a call that a person denied is not a failure."""
     script.add("agent_start", job_id="main", step=1, instruction="", model="m")
     script.call("web_search", "tc-1", {}, success=False, error="No network.")
     script.call("web_fetch", "tc-2", {}, success=False, metadata={"error_type": "PermissionDenied"})

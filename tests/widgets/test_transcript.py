@@ -184,7 +184,7 @@ def test_tokens_and_calls_are_summed(script: Script) -> None:
 
 
 def test_failed_run_shows_error(script: Script) -> None:
-    """An error ends the run as failed, with its type and message, and its open calls with it."""
+    """An error ends the run as failed, with type and message, and ends the open calls of the run."""
     script.add("tool_start", tool="web_fetch", job_id="main", tool_call_id="tc-1", params={})
     script.add("error", None, error_type="ModelUnavailable", message="no answer")
     transcript = fold(script.events)

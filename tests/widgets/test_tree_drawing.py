@@ -94,7 +94,7 @@ def test_branch_is_a_list_in_the_question_that_it_follows() -> None:
 
 
 def test_interactive_tree_has_one_tab_stop() -> None:
-    """The tab stop is the selected message, else the active one; every node has the view's attributes."""
+    """The tab stop is the selected message, or else the active message; every node has the view's attributes."""
     layout = layout_tree(grow([None, 0, 1]))
     html = tree_html(layout, selected="m1", attributes=acting)
     assert ET.fromstring(html).get("role") == "tree"  # noqa: S314 - our own

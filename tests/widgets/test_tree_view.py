@@ -370,7 +370,7 @@ def test_ten_thousand_questions_do_not_block_the_loop(tmp_path: Path) -> None:
 
 @pytest.mark.timed
 def test_thousand_questions_open_within_a_second(tmp_path: Path, look: Look) -> None:
-    """Processor time to read, draw and save 1,000 messages with long answers; another poll is cheap."""
+    """Reading, drawing and saving 1,000 messages with long answers takes one second at most; another poll is cheap."""
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         add_conversation(wb, 1_000, LONG_ANSWER)
         for attempt in within(1.0):

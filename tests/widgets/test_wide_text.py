@@ -22,7 +22,7 @@ from artifactflow_nb.widgets.run.saved import saved_run
     ],
 )
 def test_language_of_text_is_marked(text: str, tag: str) -> None:
-    """Chinese texts have a language tag, with a separate one for traditional characters; other texts have none."""
+    """Chinese texts have a language tag, with a separate tag for traditional characters; other texts have no tag."""
     assert language_tag(text) == tag
     assert escape_with_language(text) == (f'<span lang="{tag}">{text}</span>' if tag else text)
 
@@ -48,7 +48,7 @@ def test_argument_is_clipped_by_display_width() -> None:
 
 
 def test_chinese_instruction_is_marked_in_saved_run(script: Script) -> None:
-    """Questions, arguments and parameters have a language tag; labels of the view have none."""
+    """Questions, arguments and parameters have a language tag; labels of the view have no tag."""
     script.call("web_search", "tc-1", {"query": "备份周期"})
     html = saved_run(PlayedRun(script.events, question="备份的周期是多久？"))["text/html"]
     assert '<strong><span lang="zh">备份的周期是多久？</span></strong>' in html

@@ -78,7 +78,7 @@ def saved_outputs(tmp_path: Path, finished: PlayedRun) -> Iterator[dict[str, str
 
 @pytest.mark.parametrize("keeps", ["hidden", "rp"])
 def test_untrusted_output_has_no_style_or_label_text(saved_outputs: dict[str, str], keeps: str) -> None:
-    """Rules of the style and labels of the drawing are not displayed as text; questions, answers and figures are."""
+    """Style rules and labels of the drawing are not displayed as text; questions, answers and figures are displayed."""
     words = {
         "tree": ("Another question?", "Three."),
         "timeline": ("model calls", "scripted"),

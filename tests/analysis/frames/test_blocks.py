@@ -98,7 +98,7 @@ def test_query_reads_blocks(wb: af.Workbench) -> None:
 
 
 def test_overwritten_project_has_no_rows(wb: af.Workbench) -> None:
-    """A project artifact that a person overwrote has no rows; other projects keep theirs."""
+    """A project artifact that a person overwrote has no rows; other projects keep their rows."""
     head = wb.artifacts(wb.projects.start("Book").conversation_id)["project"]
     head.edit("{}")
     assert set(wb.projects.blocks_df()["project"]) == {"目录"}

@@ -52,7 +52,7 @@ def ids(frame: frames.Frame) -> str:
 
 @pytest.mark.parametrize("frame", OF_RUNS, ids=ids)
 def test_run_filter_accepts_one_several_or_none(sample_store: Path, frame: frames.Frame) -> None:
-    """The filter accepts one run, several in a list or a Series, or none; aggregates are those of the filtered runs."""
+    """The filter accepts one run, several in a list or a Series, or none; aggregates cover the filtered runs."""
     everything, runs = frames.load_frame(sample_store, frame), frames.load_frame(sample_store, frames.RUNS)["run_id"]
     for some in (runs[:1], runs[1:], runs[:0]):
         expected = everything[everything["run_id"].isin(some)]
@@ -140,7 +140,7 @@ def test_handles_are_accepted_as_filters(open_workbench: OpenWorkbench) -> None:
     ids=repr,
 )
 def test_formats_of_a_time_are_equivalent(same_moment: Any) -> None:
-    """A time is an aware datetime, a naive one in UTC, or an ISO string."""
+    """A time is an aware datetime, a naive datetime in UTC, or an ISO string."""
     assert bind_filters(frames.RUNS, {"since": same_moment}) == {"since": 1_772_366_400_000_000}
 
 
@@ -211,7 +211,7 @@ def test_columns_are_selected_by_group_and_name(sample_store: Path) -> None:
 
 
 def test_runs_df_has_eight_columns_that_people_read(workbench: Any) -> None:
-    """The time is in seconds; `columns="all"` has the ids and the figures, and the query knows all of them."""
+    """The time is in seconds; `columns="all"` has the ids and the figures, and `query` knows all columns."""
     wb = workbench(["Blue."])
     run = wb.ask("Which colour?").wait(10)
     summary = ["question", "status", "outcome", "started_at", "total_duration_s", "total_tokens", "cost_usd", "run_id"]

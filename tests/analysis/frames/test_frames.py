@@ -124,7 +124,7 @@ def test_empty_frames_have_the_same_types(sample_store: Path, open_workbench: Op
 
 
 def test_frames_are_the_same_after_a_restart(sample_store: Path) -> None:
-    """Frames come from stored rows, so another process loads the same."""
+    """Frames come from stored rows, so another process loads the same frames."""
     code = (
         "import sys, artifactflow_nb.plugins.built_in; from pathlib import Path\n"
         "from artifactflow_nb.analysis.frames.catalog import all_frames\n"
@@ -294,7 +294,7 @@ async def test_plan_steps_come_from_the_newest_valid_plan(sample_store: Path, op
 
 
 def test_approvals_have_decisions(sample_store: Path) -> None:
-    """Each request has a row with its decision; an open request has none."""
+    """Each request has a row with its decision; an open request has no decision."""
     found = frames.load_frame(sample_store, frames.APPROVALS)
     assert found["decision"].tolist()[:2] == ["approved", "denied"]
     assert found["instruction"].isna().tolist() == [True, False, True]

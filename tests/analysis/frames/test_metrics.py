@@ -55,7 +55,7 @@ def row(frame: pd.DataFrame, **values: object) -> dict[str, object]:
 
 
 def test_group_has_sums_quantiles_and_shares(wb: af.Workbench) -> None:
-    """Quantiles are interpolated; the cached share is one of all input tokens whose cache the endpoint reported."""
+    """Quantiles are interpolated; the cached share leaves out calls whose endpoint reports no cache."""
     lead = row(wb.metrics_df(), agent_name="lead_agent")
     assert lead == {
         "agent_name": "lead_agent", "n_runs": 1, "n_llm_calls": 5, "total_tokens": 5500,
@@ -75,7 +75,7 @@ def test_failures_and_estimates_of_stopped_calls_count(wb: af.Workbench) -> None
 
 
 def test_unknown_values_are_missing_and_calls_without_a_price_are_counted(wb: af.Workbench) -> None:
-    """A cost is never 0 for want of a price; what no language model computed has neither model nor latency."""
+    """A cost without a price is missing, not 0; calls without a language model have neither model nor latency."""
     writer = row(wb.metrics_df(), agent_name="writer")
     assert "cost_usd" not in writer
     assert "cached_share" not in writer
@@ -85,7 +85,7 @@ def test_unknown_values_are_missing_and_calls_without_a_price_are_counted(wb: af
 
 
 def test_subrun_counts_for_the_run_that_started_it(wb: af.Workbench) -> None:
-    """In the groups of runs and conversations; a run without calls has a row, too."""
+    """The tokens are in the groups of that run and of its conversation; a run without calls has a row, too."""
     runs = wb.metrics_df(by="run")
     assert runs["question"].tolist() == ["Third?", "Second?", "First?"]
     assert "n_runs" not in runs
@@ -112,7 +112,7 @@ def test_days_are_those_of_this_computer(wb: af.Workbench) -> None:
 
 
 def test_filters_limit_the_calls(wb: af.Workbench) -> None:
-    """By run, conversation, agent, model, flow and time, alone and together."""
+    """Filters by run, conversation, agent, model, flow and time work alone and together."""
     assert wb.metrics_df("run-1")["agent_name"].tolist() == ["lead_agent"]
     assert wb.metrics_df(["run-1", "run-2"], by="run")["run_id"].tolist() == ["run-2", "run-1"]
     assert wb.metrics_df(conversation="conv-2")["agent_name"].tolist() == ["search_agent", "writer"]
@@ -133,7 +133,7 @@ def test_search_finds_the_names_that_readers_see(wb: af.Workbench) -> None:
 
 
 def test_order_has_unknown_values_at_the_end(wb: af.Workbench) -> None:
-    """In both directions."""
+    """Unknown values come last in both directions."""
     assert wb.metrics_df(sort="cost_usd")["agent_name"].tolist() == ["search_agent", "lead_agent", "writer"]
     rising = wb.metrics_df(sort="cost_usd", ascending=True)
     assert rising["agent_name"].tolist() == ["lead_agent", "search_agent", "writer"]
@@ -153,7 +153,7 @@ def test_invalid_arguments_say_what_is_valid(wb: af.Workbench) -> None:
 
 
 def test_empty_store_has_the_same_columns(wb: af.Workbench, tmp_path: Path) -> None:
-    """With the same types, so that code which works with rows works without."""
+    """The columns have the same types, so that code for frames with rows also works for empty frames."""
     with af.Workbench(model=af.ScriptedModel([]), data_dir=tmp_path / "empty", interactive=False) as empty:
         for by in ("agent", "model", "flow", "conversation", "day", "run"):
             frame, full = empty.metrics_df(by=by), wb.metrics_df(by=by)

@@ -64,7 +64,7 @@ def test_columns_of_runs_have_the_same_values(wb: af.Workbench) -> None:
 
 
 def test_filters_by_project_run_status_and_time(wb: af.Workbench) -> None:
-    """Sums are those of the filtered runs; an unknown project is an error."""
+    """Sums cover the filtered runs; an unknown project is an error."""
     whole = wb.projects.runs_df().set_index("run_id")
     assert whole["project"].value_counts().to_dict() == {"Book": 4, "目录": 1}
     for filtered in (
@@ -83,7 +83,7 @@ def test_filters_by_project_run_status_and_time(wb: af.Workbench) -> None:
 
 
 def test_tool_time_excludes_delegated_work(wb: af.Workbench) -> None:
-    """The duration of a delegating call is that of its job, which is not the time of a tool."""
+    """A delegating call lasts as long as its job; this time is not the time of a tool."""
     delegating = {"generate_field_content", "run_evaluation", "grade_field"}
     calls = wb.tool_calls_df()
     own = calls[~calls["tool_name"].isin(delegating)].groupby("run_id")["duration_ms"].sum()

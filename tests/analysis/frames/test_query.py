@@ -118,7 +118,7 @@ def test_parameters_are_positional_or_named(sample_store: Path) -> None:
     ids=repr,
 )
 def test_types_of_times_are_equivalent(sample_store: Path, moment: object) -> None:
-    """A date is its midnight, and the unit of a numpy time does not matter."""
+    """A date means its midnight, and the unit of a numpy time does not matter."""
     (n_since, n_before) = frames.query(
         sample_store, "SELECT sum(started_at >= :t), sum(started_at < :t) FROM runs", {"t": moment}
     ).iloc[0]
@@ -194,7 +194,7 @@ def test_query_can_only_read(sample_store: Path, sql: str) -> None:
 def test_invalid_sql_raises_usage_error_with_the_reason(
     sample_store: Path, sql: Any, params: Any, message: str
 ) -> None:
-    """The error has the message of SQLite, and for an unknown name the known ones."""
+    """The error has the message of SQLite, and for an unknown name the known names."""
     with pytest.raises(af.errors.UsageError, match=message):
         frames.query(sample_store, sql, params)
 

@@ -35,7 +35,7 @@ def test_block_is_right_of_its_dependencies() -> None:
 
 
 def test_key_explains_the_lines_that_are_drawn() -> None:
-    """A dashed arrow and a dashed box have different meanings; the key has those that occur."""
+    """A dashed arrow and a dashed box have different meanings; the key has the lines that occur."""
     fresh = plot_blocks("P", tree(block("A"), block("B", "A")))
     assert fresh.get_xlabel() == "Arrow: from a block to a dependent block."
     stale = plot_blocks("P", tree(block("A", text="new"), block("B", "A"), block("C", text="")))
@@ -65,7 +65,7 @@ def test_dependency_on_a_group_has_an_arrow_per_block() -> None:
 
 
 def test_stale_and_empty_blocks_differ_without_colour() -> None:
-    """Stale blocks have a thick border and a sign, empty ones a dashed border; both have their state in words."""
+    """Stale blocks have a thick border and a sign, empty blocks a dashed border; both have their state in words."""
     graph = plot_blocks("P", tree(block("A", text="new"), block("B", "A"), block("C", "B"), block("D", text="")))
     labels = drawn_texts(graph)
     assert [labels[labels.index(name) + 1] for name in "ABCD"] == ["draft", "! draft, stale", "! draft, stale", "empty"]

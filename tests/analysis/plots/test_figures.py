@@ -61,7 +61,7 @@ def test_plot_draws_on_given_axes_or_on_a_new_figure(name: str) -> None:
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_plot_has_a_text_alternative_with_its_title(name: str) -> None:
-    """Without rows, it is the message that the drawing shows."""
+    """The text alternative of a plot without rows is the message that the drawing shows."""
     axes = PLOTS[name]()
     title = axes.get_title(loc="left")
     assert af.plots.alt_text(axes).startswith(f"{title}. ")
@@ -150,7 +150,7 @@ def test_unknown_cost_is_not_zero() -> None:
 
 
 def test_evaluations_show_scores_over_time_lowest_mean_first() -> None:
-    """A cell has the scores in order; the alternative has the evidence of the lowest."""
+    """A cell has the scores in order; the text alternative has the evidence of the lowest score."""
     axes = plot_evaluations(grades(("A", "clarity", 7), ("B", "clarity", 3), ("B", "evidence", 6), ("B", "clarity", 5)))
     assert [label.get_text() for label in axes.get_yticklabels()] == ["B", "A"]
     assert {"3 → 5", "7", "–", "5.5"} <= {*drawn_texts(axes)}
@@ -175,7 +175,7 @@ def test_timeline_has_a_lane_per_agent_and_the_waits() -> None:
 
 
 def test_frames_of_a_workbench_are_drawn(tmp_path: Path) -> None:
-    """The frames of a real run with parallel jobs, a failing tool and two decisions."""
+    """Each plot draws the frames of a real run with parallel jobs, a failing tool and two decisions."""
     run = run_parallel_jobs(tmp_path)
     timeline = af.plots.timeline(run.llm_calls, run.tool_calls, run.approvals)
     assert "8 model calls" in af.plots.alt_text(timeline)

@@ -29,7 +29,7 @@ def spans_of_events(events: Iterable[StreamEvent]) -> tuple[TimelineSpan, ...]:
 
 
 def test_events_and_frames_give_the_same_spans(tmp_path: Path) -> None:
-    """A finished run has the same spans from its events as from its rows, up to delays between the two."""
+    """A finished run has the same spans from its events as from its rows, apart from delays between the two."""
     run = run_parallel_jobs(tmp_path)
     published = spans_of_events(run.events)
     stored = spans_from_frames(run.llm_calls, run.tool_calls, run.approvals)
@@ -131,7 +131,7 @@ def test_end_of_a_run_ends_all_spans(ending: str, word: str) -> None:
 
 
 def test_retry_has_a_span_of_its_own() -> None:
-    """A failed attempt has its own span, and the next one starts at its end."""
+    """A failed attempt has its own span, and the next attempt starts at the end of that span."""
     script = Script()
     script.add("agent_start", job_id="main", model="m")
     script.add("retry", job_id="main", call_id="c1", attempt=1, delay_s=0.0, reason="No answer.\nAt all.")

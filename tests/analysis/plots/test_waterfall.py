@@ -139,7 +139,7 @@ def test_labels_of_the_axis_do_not_overlap(wait_s: int) -> None:
 
 
 def test_time_scale_folds_no_work() -> None:
-    """Neither a scale without gaps nor one with only a wait has folds."""
+    """A scale has no folds if there are no gaps, or if the only span is a wait."""
     assert time_scale(RUN[:4], 0).folds == ()
     assert time_scale([TimelineSpan("a", "wait", "t", 0, 1e7)], 0).folds == ()
 

@@ -192,7 +192,7 @@ def test_copy_depends_on_copies(report: BlockTree) -> None:
 
 
 def test_block_with_dependents_is_not_deleted_by_default(report: BlockTree) -> None:
-    """The error names direct and indirect dependents; with `anyway` they become stale."""
+    """The error names direct and indirect dependents; with `anyway` the dependents become stale."""
     with pytest.raises(af.errors.UsageError, match=r"'Analysis', 'Summary' depend on 'Method'. Nothing was deleted"):
         delete_block(report, "method")
     with pytest.raises(af.errors.UsageError, match=r"'Summary' depends on 'Report'"):
@@ -299,7 +299,7 @@ def test_concurrent_change_is_a_conflict(report: BlockTree) -> None:
 
 
 def test_status_after_writing(report: BlockTree) -> None:
-    """A completed text that needs review becomes a draft; without review it stays completed; a blank text is empty."""
+    """A completed text becomes a draft if the block needs review, and stays completed if not; a blank text is empty."""
     for need_review, status in ((True, "draft"), (False, "completed")):
         tree = applied(report, configure_block(report, "method", {"need_review": need_review, "status": "completed"}))
         assert write_block(tree, "method", "Other.", "user")[0].status == status

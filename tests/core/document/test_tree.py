@@ -286,7 +286,7 @@ def naive(block_tree: BlockTree, key: str) -> bool:
 
 @given(sound_trees())
 def test_staleness_follows_its_definition(block_tree: BlockTree) -> None:
-    """A text is stale if a dependency changed since it was written, or is stale itself."""
+    """A text is stale if a dependency is stale, or has changed since the text was written."""
     assert set(block_tree.stale) == {
         block.block_id for block in block_tree if not block.is_group and naive(block_tree, block.block_id)
     }

@@ -19,7 +19,7 @@ from artifactflow_nb.sources.retrieval.passages import split_blocks
     ],
 )
 def test_closing_hashes_are_not_part_of_a_heading(line: str, title: str) -> None:
-    """The rule is CommonMark's, but no space is needed before the hashes; a heading of hashes alone keeps one."""
+    """The rule is CommonMark's, but no space is needed before the hashes; a heading of hashes alone keeps one hash."""
     [heading] = split_blocks(line)
     assert (heading.kind, heading.title) == ("heading", title)
 

@@ -16,5 +16,5 @@ from artifactflow_nb.core.text.format import usd
     ],
 )
 def test_cost_is_formatted_without_exponent(amount: float, formatted: str) -> None:
-    """Amounts below a dollar have three significant digits, others cents."""
+    """Amounts below a dollar have three significant digits, other amounts have cents."""
     assert usd(amount) == formatted

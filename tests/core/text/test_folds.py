@@ -49,7 +49,7 @@ def test_folds_end_where_their_tag_ends(text: str, shown: str) -> None:
 
 @pytest.mark.parametrize("line", ["A sentence of the fold.\n\n", "```\nx = 1\n```\n\n"])
 def test_long_fold_goes_on_with_its_summary(line: str) -> None:
-    """A fold beyond the limit of a block is split into folds with the same summary; the text after them is outside."""
+    """A fold beyond the limit of a block is split into folds with one summary; later text is outside of all folds."""
     text = "<details>\n<summary>All</summary>\n\n" + line * 500 + "</details>\n\nAfter."
     blocks = MarkdownStream(text).blocks
     assert max(len(block.source) for block in blocks) <= MAX_BLOCK_CHARS
@@ -71,7 +71,7 @@ def test_arriving_tag_waits() -> None:
     "piece", ["<details>", "<details>\n", "<details><summary>", "</details>\n", "<details></details>"]
 )
 def test_hostile_folds_are_quick(piece: str) -> None:
-    """Many tags take time by their length, and the elements are balanced."""
+    """The time for many tags is linear in the length of the text, and the elements are balanced."""
     for attempt in within(1):
         with attempt:
             shown = html(piece * 10_000)

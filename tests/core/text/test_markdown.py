@@ -74,7 +74,7 @@ def test_hostile_markdown_is_harmless_markdown(text: str) -> None:
 
 @given(MARKUP)
 def test_any_markdown_is_harmless_markdown(text: str) -> None:
-    """The same holds for any mixture of markup characters."""
+    """A parser that allows HTML and images finds neither in any sanitised mixture of markup characters."""
     assert not acting_tokens(safe_markdown(text))
 
 
@@ -193,7 +193,7 @@ def test_bare_addresses_are_links(markdown: MarkdownRenderer) -> None:
 
 
 def test_chinese_punctuation_ends_an_address(markdown: MarkdownRenderer) -> None:
-    """Chinese has no space after a full stop, so what follows is no part of the address."""
+    """Chinese has no space after a full stop, so text after a full stop is no part of the address."""
     html = markdown.html("见 https://example.org/a。另见（www.example.org）：好。")
     assert re.findall('href="(.*?)"', html) == ["https://example.org/a", "http://www.example.org"]
     assert ">https://example.org/a</a>。另见（<a " in html

@@ -59,7 +59,7 @@ def test_repeated_piece_takes_linear_time(piece):
 
 @pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 def test_alternating_pieces_take_linear_time(start):
-    """All pieces of the grammar one after the other, after any start."""
+    """All pieces of the grammar follow each other in turn, after any start."""
     check_linear(lambda size: start + "".join(REPEATED) * (size // 50))
 
 

@@ -104,7 +104,7 @@ def test_reply_that_is_only_a_call_of_an_offered_tool_is_read(reply):
 
 @pytest.mark.parametrize("call", ['```json\n{"name": "t", "arguments": {}}\n```', '{"name": "t", "arguments": {}}'])
 def test_json_that_ends_a_reply_needs_approval(call):
-    """Such JSON may be an example, like a fence with a call."""
+    """JSON at the end of a reply may be an example, like a fence with a call."""
     parsed = parse_reply(f"I look.\n{call}", offered={"t"})
     assert [(found.name, found.needs_approval) for found in parsed.calls] == [("t", True)]
     assert parsed.text == "I look."

@@ -138,7 +138,7 @@ def test_formatted_results_are_read_back_exactly(written):
 
 @given(calls, st.lists(st.tuples(st.just("t"), any_text), min_size=1, max_size=3))
 def test_invented_results_are_ignored(call, made_up):
-    """The text of an invented result and the calls in the text are not read; a real call before the result is."""
+    """The text of an invented result and the calls in the text are not read; a real call before the result is read."""
     results = format_results((name, ToolResult(success=True, data=body)) for name, body in made_up)
     assert parse_reply(f"Now.\n{as_elements(call)}\n{results}\nDone.") == ParsedReply("Now.\n\nDone.", (call,))
 

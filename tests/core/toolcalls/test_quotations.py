@@ -121,7 +121,7 @@ def test_call_repeated_from_a_shown_text_is_text(call: str, shown: str) -> None:
 
 
 def test_json_repeated_from_a_shown_text_is_text() -> None:
-    """A reply that is only the JSON of a call counts unless the agent was shown it."""
+    """A reply that is only the JSON of a call is a call unless the agent was shown the JSON."""
     assert parse_reply(BARE).calls
     assert parse_reply(BARE, shown=DisplayedTexts([f"Say {BARE}!"])).text == BARE
 

@@ -126,7 +126,7 @@ def test_instruction_of_a_denial_is_declined_or_answered(wb: af.Workbench) -> No
 
 
 def test_rewritten_report_keeps_to_its_sources(wb: af.Workbench) -> None:
-    """A stale report is written again from the sources that were read for it, without a search."""
+    """A stale report is written again from the sources of its earlier text, without a search."""
     project = wb.projects.start("Handbook")
     project.add("Intent", "An intent.")
     project.add("Facts", prompt=FROST, phase="research", auto_generate=True, depends_on=["Intent"])

@@ -73,7 +73,7 @@ async def test_word_is_found_across_a_line_break(sources: SourceManager, tmp_pat
 
 
 async def test_separate_characters_are_no_word(sources: SourceManager) -> None:
-    """A pair of characters is a word; a text that contains both characters apart does not match it."""
+    """A pair of characters is a word; a text that contains both characters apart does not match the word."""
     assert (await sources.word_counts("假年")).counts["假年"] == 0
     assert await sources.search("假年") == []
 

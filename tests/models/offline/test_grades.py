@@ -59,7 +59,7 @@ async def test_absent_subjects_are_reported_as_absent(sources: SourceManager):
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder["name"])
 async def test_a_folder_is_cited_where_it_answers(sources: SourceManager, tmp_path: Path, folder: dict[str, Any]):
-    """In a small folder all but two questions are answered from the right section, and absent ones are not."""
+    """In a small folder all but two questions are answered from the right section, and absent subjects are not."""
     root = tmp_path / folder["name"]
     for name, text in folder["files"].items():
         path = root / name
@@ -77,7 +77,7 @@ async def test_a_folder_is_cited_where_it_answers(sources: SourceManager, tmp_pa
 
 @pytest.mark.parametrize("with_the_reference", [False, True], ids=["alone", "beside the reference"])
 async def test_a_chinese_folder_is_cited_where_it_answers(sources: SourceManager, with_the_reference: bool):
-    """27 of 30 Chinese questions are answered with the expected fact and section; absent ones are not."""
+    """27 of 30 Chinese questions are answered with the expected fact and section; absent subjects are not."""
     scope = list((await sources.add_folder(HERE / "chinese")).source_ids)
     if with_the_reference:  # in many sources words occur together by chance, so an answer needs more evidence
         scope.append((await sources.add_python_reference()).source_id)

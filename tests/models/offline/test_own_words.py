@@ -50,7 +50,7 @@ async def grade_set(name: str, folder: Path) -> Grades:
 async def test_questions_in_own_words_are_answered_or_declined(
     tmp_path: Path, name: str, cited: int, quoted: int, silent: int
 ) -> None:
-    """Check how many questions are answered from the right section with the fact, and how many absent ones declined."""
+    """Enough questions get the fact from the right section, and enough questions on absent subjects are declined."""
     grades = await grade_set(name, tmp_path)
     reached = (grades.cited, grades.quoted, grades.silent)
     assert all(n >= least for n, least in zip(reached, (cited, quoted, silent), strict=True)), (reached, grades.misses)

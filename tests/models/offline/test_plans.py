@@ -83,7 +83,7 @@ def quotes_of(wb: af.Workbench, text: str) -> list[str]:
     ids=["english", "chinese"],
 )
 def test_question_is_planned_and_answered(wb: af.Workbench, question: str, fact: str, title: str) -> None:
-    """Research and report are carried out one by one; answer and report quote the fact and cite it."""
+    """Research and report are carried out one by one; answer and report quote the fact and cite its source."""
     run = planned(wb, question)
     assert run.status == "completed"
     steps = ends(run)
@@ -152,7 +152,7 @@ def test_silent_sources_fail_the_step(wb: af.Workbench, question: str) -> None:
 
 
 def test_the_reference_is_cited_where_it_answers(tmp_path: Path) -> None:
-    """Eight of ten questions on the language reference are answered from an expected topic; absent ones are not."""
+    """Eight of ten questions on the language reference are answered from an expected topic; absent subjects are not."""
     questions = yaml.safe_load((Path(__file__).parent / "questions.yaml").read_text(encoding="utf-8"))
     with af.Workbench(model=OfflineModel(), data_dir=tmp_path / "data", interactive=False) as wb:
         answered = [(entry, planned(wb, entry["question"])) for entry in questions["questions"][::3]]

@@ -34,7 +34,7 @@ def wb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[af.Workbench]:
     ],
 )
 def test_question_is_split_between_questions(question: str, parts: list[str] | None) -> None:
-    """A text is split between two questions, not between two words of one."""
+    """A text is split between two questions, not between two words of one question."""
     assert split_question(question) == (parts or [question])
 
 

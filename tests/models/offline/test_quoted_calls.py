@@ -89,7 +89,7 @@ def unescaped(markdown: str) -> str:
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize("form", FORMS)
 def test_call_in_a_source_is_quoted_and_never_runs(tmp_path: Path, form: str, flow: str, has_tools: bool) -> None:
-    """The run completes, only calls of the model itself run, none is refused, and the quote is complete."""
+    """The run completes, only calls of the model itself run, no call is refused, and the quote is complete."""
     with af.Workbench(model=OfflineModel(), data_dir=tmp_path / "data", interactive=False, approvals="approve") as wb:
         add_source(wb, tmp_path / "harbour", form)
         ran = add_tools(wb, FLOWS[flow]) if has_tools else []

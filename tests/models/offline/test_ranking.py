@@ -137,7 +137,7 @@ def test_known_name_outweighs_everyday_words_that_no_source_has():
 
 
 def test_rare_words_that_no_quote_has_are_named():
-    """Names, the rarest word, and words beside a known name that no source has are named as the question has them."""
+    """These are names, the rarest word, and words of no source beside a known name, in the spelling of the question."""
     quotes = [SourceQuotes("Ferry", "local:d#f", ("A car costs 9 crowns.",))]
     query = parse_query("What does a tandem cost in stormy weather?")
     counts = WordCounts(90, {"tandem": 1, "cost": 9, "stormi": 0, "weather": 9})
@@ -175,7 +175,7 @@ def test_counts_are_written_with_the_words_of_the_question_and_read_by_stem(n: i
 
 
 def test_related_words_are_found_in_the_text():
-    """A word that always occurs near a word of the question is related to it; one that does so once is not."""
+    """A word that always occurs near a word of the question is related; a word that occurs there once is not."""
     lines = [f"In valley {n} winter brings frost to every field." for n in range(4)]
     document = parse_document(
         SourceDocument("local:d#w", "D: W", "\n\n".join([*lines, "The winter of that year had no snow."]))

@@ -353,7 +353,7 @@ async def test_column_is_described_alone(process: QueryProcess) -> None:
 
 
 async def test_size_of_a_result_is_bounded(process: QueryProcess) -> None:
-    """A result goes into the process of the notebook and into the store, so that its cells have a limit together."""
+    """A result goes into the process of the notebook and into the store, so all its cells together have a limit."""
     sql = f"SELECT {', '.join(['repeat(chr(120), 9000)'] * 100)} FROM range(100)"  # noqa: S608 - no data in it
     reply = await process.request([], "query", sql, 1_000, timeout_s=60)
     assert (len(reply["rows"]), len(reply["rows"][0]), reply["is_cut"]) == (24, 100, True)

@@ -70,7 +70,7 @@ def test_works_df_has_a_row_for_each_work(report: tuple[af.Workbench, af.Run]) -
 
 
 def test_references_as_bibtex_and_csl(report: tuple[af.Workbench, af.Run]) -> None:
-    """The entry of a PDF is that of the bibliography, of a note its title, of an address with a DOI that DOI."""
+    """A PDF has the entry of the bibliography, a note has its title, and an address with a DOI has this DOI."""
     _, run = report
     bibtex = run.to_bibtex()
     assert bibtex == run.artifacts["report"].to_bibtex()
@@ -86,7 +86,7 @@ def test_references_as_bibtex_and_csl(report: tuple[af.Workbench, af.Run]) -> No
 
 
 def test_source_listed_by_its_address_has_the_title_that_is_known(tmp_path: Path) -> None:
-    """The title under which a search found it or a page was read, else that in the index, else the address.
+    """The title comes from a search or a read page, or else from the index, or else the address is the title.
 
     Two sections of a file are one work.
     """
@@ -186,7 +186,7 @@ def styled(*items: dict[str, object]) -> str:
 
 
 def test_equal_citations_have_letters() -> None:
-    """The letters begin anew for each author and year, in the order of the list; a work without a date has one too."""
+    """The letters begin anew for each author and year, in the order of the list, even for works without a date."""
     years = [("Doe", 2020, "B"), ("Doe", 2020, "A"), ("Roe", 2020, "C"), ("Roe", 2020, "D"), ("Poe", 2020, "E")]
     items = [
         {"type": "book", "title": title, "author": [{"family": name}], "issued": {"date-parts": [[year]]}}

@@ -147,7 +147,7 @@ def test_broken_bibtex_is_a_clear_error(text: str, problem: str) -> None:
 
 
 def test_bad_entries_of_bibtex_are_listed() -> None:
-    """Valid entries are read, those of a repeated key too; the problem names the others."""
+    """Valid entries are read, even entries with a repeated key; the problem names the invalid entries."""
     text = "@article{a, title={A}}\n@book{b, title = {Open\n@article{c, title={C}}\n@article{a, title={Again}}\n"
     found = read_bibtex(text)
     assert [(work.key, work.title) for work in found.works] == [("a", "A"), ("c", "C"), ("a", "Again")]
@@ -183,7 +183,7 @@ def test_bibtex_values_are_joined_from_macros() -> None:
 
 
 def test_bibtex_inherits_from_crossref_and_xdata() -> None:
-    """What belongs to the other entry itself is not inherited: title, DOI, pages, and the date if there is another."""
+    """An entry does not inherit title, DOI and pages, nor the date if the entry has a date of its own."""
     text = """
         @incollection{a, title = {Child}, author = {Doe, Jane}, crossref = {B}, xdata = {x, missing}}
         @incollection{c, title = {Dated}, date = {1983}, crossref = {b}}
@@ -327,7 +327,7 @@ def test_csl_json_keeps_all_fields() -> None:
 
 
 def test_items_of_crossref_are_read() -> None:
-    """Lists of titles, types of its own, markup, entities, and names without parts."""
+    """Lists of titles, Crossref's own types, markup, entities, and names without parts are read."""
     item = {
         "type": "journal-article", "title": ["The <i>E. coli</i> of H<sub>2</sub>O &amp;amp; mud"],
         "ISSN": ["1-2", "3-4"], "container-title": ["Journal", "J."],
@@ -569,7 +569,7 @@ BODY = [*paragraph("Herons wait.", "They fish.", "They nest.", "They fly.", "The
     ],
 )
 def test_identifiers_of_a_pdf_are_in_the_head_of_its_first_page(lines: list[str], identifiers: tuple[str, str]) -> None:
-    """Those of the works that the text cites are not, and neither is a year of the second page."""
+    """Identifiers of cited works, and a year on the second page, do not count."""
     page = [Line(72, 720, "Herons of the northern lakes", 20), *paragraph(*lines, y=680), *BODY]
     work = work_of(pdf(page, "Doe (2001), vol. 3, doi:10.1000/second"))
     assert work is not None

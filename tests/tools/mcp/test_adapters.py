@@ -32,7 +32,7 @@ def test_extra_accepts_both_versions_of_the_sdk(version: str) -> None:
 
 @pytest.mark.parametrize("module", ["mcp.client.streamable_http", "jsonschema"])
 def test_missing_or_old_package_is_one_sentence_with_the_install_command(tmp_path: Path, module: str) -> None:
-    """The first run raises it before anything is stored, even if only a requirement of the SDK is missing."""
+    """The first run raises the error before anything is stored, even if only a requirement of the SDK is missing."""
     script = f"""
 import sys
 class Blocked:

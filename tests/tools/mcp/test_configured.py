@@ -95,7 +95,7 @@ def test_environment_variables_are_substituted_at_the_start() -> None:
     ],
 )
 def test_secret_is_never_shown_and_is_masked_in_results(configured: object, monkeypatch) -> None:
-    """No view of a server or of the settings shows a secret, and a cassette contains none."""
+    """No view of a server or of the settings shows a secret, and a cassette contains no secret."""
     monkeypatch.setenv("MY_VARIABLE", TOKEN)
     settings = Settings.load(mcp={"files": configured})
     server = settings.mcp["files"]

@@ -70,7 +70,7 @@ def test_unknown_tool_lists_known_tools(options: Any) -> None:
 
 
 def test_stored_offers_give_the_same_tools() -> None:
-    """Parameters keep their order, as the manual has it, and their names on the server."""
+    """Parameters keep their order, which is the order of the manual, and their names on the server."""
     before = offers_of((server("files", permission="auto"), ["read"]))
     after = offers_from_json(offers_to_json(before))
     assert after == before

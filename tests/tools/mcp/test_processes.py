@@ -26,7 +26,7 @@ def test_closing_ends_an_unresponsive_server(tmp_path: Path, open_workbench: Ope
 
 
 def test_ended_process_leaves_no_server(tmp_path: Path) -> None:
-    """Servers end with a script, whether the script closes its workbench, does not, or is killed."""
+    """Servers end with a script, whether the script closes its workbench, leaves the workbench open, or is killed."""
     script = f"""
 import os, signal, sys
 import artifactflow_nb as af

@@ -67,7 +67,7 @@ def test_cassette_has_no_secret(recorded: af.Workbench, tmp_path: Path) -> None:
 
 
 def test_rows_of_a_replay_equal_the_rows_of_the_run(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The store of a replay equals that of the recorded run."""
+    """The store of a replay equals the store of the recorded run."""
     config = {"files": by_stdio(tmp_path, permission="auto")}
     script = [call("echo", text="x", whole="3") + call("note", text="a") + call("long", n="25000"), "Done."]
     first = open_workbench(*script, mcp=config, record=tmp_path / "c.jsonl")

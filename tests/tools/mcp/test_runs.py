@@ -229,7 +229,7 @@ def test_log_has_no_secret(open_workbench: OpenWorkbench, tmp_path: Path, caplog
 
 
 def test_call_needs_an_approval_by_default(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """A denied call has no effect; an approved call has."""
+    """A denied call has no effect; an approved call has an effect."""
     turns = [call("echo", text="free") + call("note", text="first"), call("note", text="second"), "Done."]
     wb = open_workbench(*turns, mcp=files(tmp_path, permission={"echo": "auto"}))
     run = wb.ask("Go.").wait(WAIT_S)
@@ -448,7 +448,7 @@ def test_two_hundred_tools_are_offered_quickly(open_workbench: OpenWorkbench, tm
 
 
 def test_only_configured_agents_have_the_tools(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Without configured agents the lead agent has them."""
+    """Without configured agents, the lead agent has the tools."""
     turns = by_agent(
         lead=[delegate("search_agent", "Note it.") + call("note", text="lead"), "Done."],
         search=[call("note", text="search"), "Noted."],
@@ -572,7 +572,7 @@ def test_question_of_a_server_is_a_request_with_its_fields(open_workbench: OpenW
 
 
 def test_declined_question_is_declined_at_the_server(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The person denies both questions; the tool itself says so."""
+    """The person denies both questions; the tool reports the denial."""
     wb = open_workbench(call("book", hotel="Adler"), "Done.", mcp=files(tmp_path, "--asks"))
     run = wb.ask("Go.").wait(WAIT_S)
     run.deny()
@@ -607,7 +607,7 @@ def test_call_that_is_approved_may_ask(open_workbench: OpenWorkbench, tmp_path: 
 
 
 def test_address_to_open_is_a_request(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The card has the address; approved means that it was opened."""
+    """The card has the address; an approval means that the person opened the address."""
     with over_http(tmp_path, "--asks") as port:
         far = {"url": f"http://127.0.0.1:{port}/mcp", "permission": "auto"}
         wb = open_workbench(call("log_in"), "Done.", mcp={"far": far})
@@ -633,7 +633,7 @@ def test_cancelled_run_ends_its_waiting_call(open_workbench: OpenWorkbench, tmp_
 
 
 def test_answer_after_a_restart_does_not_repeat_the_call(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The call was lost with its process, and nobody knows its outcome; the model is told."""
+    """The call was lost with its process; the model is told that the outcome is unknown."""
     wb = open_workbench(call("book", hotel="A"), mcp=files(tmp_path, "--asks"))
     run_id = wb.ask("Go.").wait(WAIT_S).run_id
     wb.close()
