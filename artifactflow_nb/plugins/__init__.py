@@ -10,13 +10,16 @@ if TYPE_CHECKING:
     # One line for each name of `PUBLIC_NAMES`:
     from artifactflow_nb.plugins.claims.report import check_notebook as check_notebook
     from artifactflow_nb.plugins.graphs.adapt import adapt as adapt
+    from artifactflow_nb.plugins.studies.library import Library as Library
 
 __all__ = [
+    "Library",  # of studies
     "adapt",  # of graphs
     "check_notebook",  # of claims
 ]
 
 PUBLIC_NAMES = {
+    "Library": "plugins.studies.library",
     "adapt": "plugins.graphs.adapt",
     "check_notebook": "plugins.claims.report",
 }

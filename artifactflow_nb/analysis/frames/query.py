@@ -126,7 +126,7 @@ def _execute(
         for frame in frames:
             db.execute(f"CREATE TEMP VIEW {frame.name} AS {frame.select(frame.select_columns(None))}")
         db.set_progress_handler(cancelled.is_set, _PROGRESS_STEPS)
-        db.set_authorizer(_authorize)
+        db.set_authorizer(authorize)
         try:
             rows = db.execute(sql, values)
             names = [entry[0] for entry in rows.description or ()]
@@ -146,7 +146,7 @@ def _execute(
             raise UsageError(f"The SQL cannot be run: {message:.300}.{hint}") from error
 
 
-def _authorize(action: int, first: str | None, second: str | None, *_context: str | None) -> int:
+def authorize(action: int, first: str | None, second: str | None, *_context: str | None) -> int:
     """Authorizer callback of SQLite: allow an action of a statement only if it reads."""
     if action == sqlite3.SQLITE_FUNCTION:
         allowed = second not in _DANGEROUS
