@@ -32,7 +32,7 @@ $(READY): pyproject.toml $(shell find artifactflow_nb/widgets/labextension -type
 	@touch $(READY)
 
 # Requirements of the browser tests except Chromium (ipykernel 6, Notebook 7, Voila and axe-core), version 1 of the MCP
-# SDK for the tests of tests/tools/mcp, and pyarrow for a test of tests/server.
+# SDK for the tests of tests/tools/mcp, pyarrow for a test of tests/server, and buckets and Dask for tests/plugins/studies.
 front-ends: $(OVERLAYS) $(AXE)
 
 $(OVERLAYS): tests/support/overlays.py $(READY)
@@ -83,6 +83,7 @@ WITHOUT := tests/analysis/frames/test_cost.py tests/analysis/plots/test_spans.py
 quick: setup
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not timed' $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))
 
+SHARED := $(addprefix tests/plugins/studies/test_,library.py)
 MCP_SESSIONS := $(addprefix tests/tools/mcp/test_,adapters.py processes.py raw_answers.py replayed.py runs.py)
 
 # The quick tests with the newer interpreters of this machine, of pyenv or on the PATH.
@@ -104,11 +105,12 @@ test: $(OVERLAYS) $(if $(BROWSER_TESTS),$(AXE))
 	$(MAKE) --no-print-directory --jobs=3 headless $(BROWSER_TESTS)
 	@$(if $(BROWSER_TESTS),,echo 'Left out: the browser tests, which need Chromium and npm. Debian, Ubuntu: apt-get install chromium npm')
 
-# The tests of every room, those of MCP servers with version 1 of the SDK and of Arrow with pyarrow, and the notebooks, as
-# on a machine without a network and keys.
+# The tests of every room, those of MCP servers with version 1 of the SDK, of Arrow with pyarrow, of a library with a
+# bucket and of studies with a cluster, and the notebooks, as on a machine without a network and keys.
 headless: check unit $(OVERLAYS)
 	$(IN_MEMORY) nice $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
 	$(IN_MEMORY) nice $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
+	$(IN_MEMORY) nice $(VENV)/overlays/cluster/bin/python -m pytest $(SHARED) tests/package/test_readme.py -k library
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve nice $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 
 unit: setup

@@ -78,7 +78,7 @@ def test_typed_api_uses_every_public_name() -> None:
 
 
 MEMBERS = {
-    "af": "AgentConfig Budget DebugMiddleware Decision NoAnswer OfflineModel OpenAIModel Price Reviewer Run "
+    "af": "AgentConfig Budget DebugMiddleware Decision Library NoAnswer OfflineModel OpenAIModel Price Reviewer Run "
     "ScriptedModel Settings ToolCall ToolContext ToolResult Workbench __version__ accept_cassette adapt cassette_df "
     "check_notebook compare engine errors extend open_run plots testing tool trust_folder",
     "wb": "approvals_df artifact_panel artifacts artifacts_df ask chat claims_df close columns_df conversation "

@@ -75,6 +75,8 @@ HOMES = {
     "bibtexparser": {"plugins"},
     "citeproc": {"plugins"},
     "duckdb": {"plugins"},
+    "fsspec": {"plugins"},
+    "distributed": {"plugins"},
     "langgraph": {"flows", "engine", "plugins"},
     "langchain_core": {"flows", "engine", "plugins"},
     "aiosqlite": {"engine"},

@@ -20,7 +20,14 @@ ENVIRONMENTS = {
     "voila": ["voila==0.5.*"],
     "marimo": ["marimo==0.25.*"],
     "arrow": ["pyarrow"],
-    "cluster": ["pyarrow", "distributed>=2026.8", "s3fs>=2026.9", "moto[s3]>=5.2", "flask", "flask-cors"],  # studies: a library, workers
+    "cluster": [
+        "pyarrow",
+        "distributed>=2026.8",
+        "s3fs>=2026.9",
+        "moto[s3]>=5.2",
+        "flask",
+        "flask-cors",
+    ],  # studies: a library, workers
     "mcp1": ["mcp==1.24.*", "langchain-mcp-adapters>=0.3"],  # the oldest supported version, with another package
 }
 """The additional packages of each environment."""

@@ -230,6 +230,13 @@ def recordings(run: af.Run) -> None:
     assert_type(af.trust_folder(), TrustedFolder)
     assert_type(af.check_notebook("paper.ipynb", data="results"), NotebookReport)
     assert_type(af.check_notebook("paper.ipynb").df, pd.DataFrame)
+    team = af.Library("s3://lab/research", by="Ada", endpoint_url="http://localhost:9000")
+    assert_type(team.publish([run, "report.afrun"]), list[str])
+    assert_type(team.runs_df(), pd.DataFrame)
+    assert_type(team.find("ferry"), pd.DataFrame)
+    assert_type(team.query("SELECT count(*) FROM runs"), pd.DataFrame)
+    assert_type(team.open("run-1"), SealedRun)
+    wb.store.import_run(team.file("run-1"))
 
 
 def extensions(wb: af.Workbench, graph: Any) -> None:

@@ -24,6 +24,7 @@ import weakref
 from collections.abc import Iterable
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,24 +93,15 @@ class Library:
     Attributes:
         skipped: A sentence about each file that could not be used and was left out, by the path of the file.
 
-    Errors: `UsageError` if fsspec, pyarrow or the library of the address is not installed.
+    Errors: The first call raises `UsageError` if a package is not installed, and for an address of an unknown kind.
     """
 
     def __init__(self, address: str | Path, *, by: str | None = None, **options: Any) -> None:
-        try:
-            import pyarrow.parquet  # noqa: F401 - `publish` and `runs_df` need it
-            from fsspec.core import url_to_fs
-
-            is_url = isinstance(address, str) and "://" in address
-            self._address = str(address) if is_url else str(absolute_path(address))
-            self._files, root = url_to_fs(self._address, **options)
-        except ImportError as error:
-            raise UsageError(f"The library {brief(str(address))} needs {error.name}: {INSTALL}") from None
-        except ValueError as error:
-            raise UsageError(f"The address {brief(str(address))} of the library cannot be used: {error}") from None
-        self._root = root.rstrip("/")
+        is_url = isinstance(address, str) and "://" in address
+        self._address = str(address) if is_url else str(absolute_path(address))
+        self._options = options
         self._by = by or _account()
-        self._own = f"{self._root}/index/{secrets.token_hex(8)}.json"
+        self._writer = secrets.token_hex(8)
         self._published: list[Publication] = []
         self._verified: dict[tuple[str, str], pd.DataFrame] = {}
         self._copies: Path | None = None
@@ -118,6 +110,29 @@ class Library:
 
     def __repr__(self) -> str:
         return f"Library({self._address!r})"
+
+    @cached_property
+    def _place(self) -> tuple[Any, str]:
+        """The file system of fsspec, and the path of the library in it."""
+        try:
+            import pyarrow.parquet  # noqa: F401 - rows are read and written with it
+            from fsspec.core import url_to_fs
+
+            files, root = url_to_fs(self._address, **self._options)
+        except ImportError as error:
+            package = (error.name or str(error)).partition(".")[0]
+            raise UsageError(f"The library {brief(self._address)} needs {package}: {INSTALL}") from None
+        except ValueError as error:
+            raise UsageError(f"The address {brief(self._address)} of the library cannot be used: {error}") from None
+        return files, root.rstrip("/")
+
+    @property
+    def _files(self) -> Any:
+        return self._place[0]
+
+    @property
+    def _root(self) -> str:
+        return self._place[1]
 
     # --- publishing --------------------------------------------------------------------------------------------------
 
@@ -154,7 +169,7 @@ class Library:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         new = Publication(published_at=now, published_by=self._by, files=files, owners=owners, frames=hashes)
         index = _Index(format="artifactflow-nb library 1", publications=(*self._published, new))
-        self._write(self._own, index.model_dump_json().encode())
+        self._write(f"{self._root}/index/{self._writer}.json", index.model_dump_json().encode())
         self._published.append(new)
         return list(files)
 
