@@ -111,7 +111,7 @@ _MOVED = {
 }
 """Names that have moved to another module; the names work here, with a warning, until the release 0.3."""
 
-_WITHOUT_PLUGINS = ("agents", "core", "engine", "errors", "models", "plugins", "testing", "tools")
+_WITH_PLUGINS = ("analysis", "notebook", "plugins.studies", "recording", "widgets")
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()} | plugins.PUBLIC_NAMES
 
 if not TYPE_CHECKING:  # a checker that saw this function would accept every name
@@ -128,7 +128,7 @@ if not TYPE_CHECKING:  # a checker that saw this function would accept every nam
             return getattr(__getattr__(moved_to), name)
         if not module_path:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        if not module_path.startswith(_WITHOUT_PLUGINS):
+        if module_path.startswith(_WITH_PLUGINS):
             import_module(f"{__name__}.plugins.built_in")
         module = import_module(f"{__name__}.{module_path}")
         value = globals()[name] = module if name in _SUBMODULES else getattr(module, name)

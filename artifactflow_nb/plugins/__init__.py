@@ -1,13 +1,11 @@
 """The plugins that come with the package, each a folder. To take one out, remove its folder and its lines here.
 
-This module needs no engine: what a plugin adds to `af`, to the commands of `python -m artifactflow_nb` and to `%af` is
-found here by name, and loaded on first use. `built_in.py` lists the values of the plugins.
+What a plugin adds to `af`, to commands and to `%af` is loaded on first use. `built_in.py` needs an engine.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # One line for each name of `PUBLIC_NAMES`:
     from artifactflow_nb.plugins.claims.report import check_notebook as check_notebook
     from artifactflow_nb.plugins.graphs.adapt import adapt as adapt
     from artifactflow_nb.plugins.studies.library import Library as Library

@@ -235,8 +235,8 @@ def recordings(run: af.Run) -> None:
     assert_type(team.runs_df(), pd.DataFrame)
     assert_type(team.find("ferry"), pd.DataFrame)
     assert_type(team.query("SELECT count(*) FROM runs"), pd.DataFrame)
-    assert_type(team.open("run-1"), SealedRun)
-    wb.store.import_run(team.file("run-1"))
+    assert_type(team.open("run-1").response, Any)
+    assert_type(team.file("run-1"), Path)
 
 
 def extensions(wb: af.Workbench, graph: Any) -> None:

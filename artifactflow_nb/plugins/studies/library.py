@@ -212,8 +212,8 @@ class Library:
     def query(self, sql: str) -> "pd.DataFrame":
         """Run one read-only SELECT over the frames, such as `SELECT flow, avg(cost_usd) FROM runs GROUP BY 1`.
 
-        The tables are the frames of a workbench that have a column `run_id`: `runs`, `llm_calls`, `tool_calls` and so
-        on. Times are microseconds since 1970.
+        The tables are the frames of a workbench whose rows belong to runs: `runs`, `llm_calls`, `tool_calls` and so on.
+        Times are microseconds since 1970.
 
         Errors: `UsageError` for invalid SQL, and for SQL that does more than read.
         """
@@ -371,7 +371,7 @@ def _account() -> str:
 
 def _frames() -> dict[str, Frame]:
     """Return the frames whose rows belong to runs, by name."""
-    return {frame.name: frame for frame in all_frames() if any(column.name == "run_id" for column in frame.columns)}
+    return {frame.name: frame for frame in all_frames() if "run" in frame.filters}
 
 
 def _load(path: Path, store: Path) -> "tuple[str, list[str], dict[str, pd.DataFrame]]":

@@ -195,4 +195,4 @@ def test_unknown_run_and_address_are_refused(tmp_path: Path) -> None:
         af.Library(tmp_path / "team").open("run-x")
     assert af.Library(tmp_path / "team").runs_df().empty
     with pytest.raises(af.errors.UsageError, match="cannot be used"):
-        af.Library("nowhere://lab")
+        af.Library("nowhere://lab").runs_df()
