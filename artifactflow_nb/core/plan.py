@@ -174,11 +174,6 @@ class Plan:
         return "\n".join(lines)
 
     @property
-    def progress(self) -> str:
-        """Summary of the step statuses, e.g. `2 of 4 steps, 1 failed`."""
-        return progress_text(step.status for step in self.steps)
-
-    @property
     def counts(self) -> dict[str, int]:
         """Number of steps by status, without zeros."""
         return {status: len(steps) for status in STEP_STATUSES if (steps := self.steps_with_status(status))}

@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from artifactflow_nb.agents.settings import PACKAGED, flatten_nodes
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.local_files import shown_path
 from artifactflow_nb.core.text.cards import Card, CardCell, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import count, duration, format_local_time, size
+from artifactflow_nb.core.text.format import count, format_local_time, size
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.models.base import model_name
 from artifactflow_nb.recording.engine import RecordingThread
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.ownership import effective_status
-from artifactflow_nb.store.runs import RUNNING, StoredRun
-from artifactflow_nb.store.storage import load_overview
+from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.store.storage import load_home
 
 _N_NEWEST = 5
 
@@ -24,32 +25,29 @@ _N_NEWEST = 5
 def workbench_card(engine: Engine) -> Card:
     """Build the card of a workbench, without secrets; works while the engine is busy or the store is unreadable."""
     try:
-        overview = read_store(engine.database.path, lambda db: load_overview(db, _N_NEWEST))
+        home = read_store(engine.database.path, lambda db: load_home(db, _N_NEWEST, datetime.now(UTC)))
     except StoreError as error:
         return Card("Workbench", model_name(engine.model), [*_configuration(engine), ("store", str(error))])
-    statuses = [_status(engine, run) for run in overview.unfinished]
+    statuses = [_status(engine, run) for run in home.unfinished]
     searched = _folders(engine.searched_folders) or "the language reference of Python, until wb.sources.add(folder)"
     others = engine.other_folders
     not_searched = f"; not {_folders(others)}, until wb.sources.add(folder) chooses that too" if others else ""
     rows: CardRows = [
         *_configuration(engine),
-        ("sources", f"{overview.n_sources:,} indexed; runs search {searched}{not_searched}"),
-        ("conversations", overview.n_conversations),
+        ("sources", f"{home.n_sources:,} indexed; runs search {searched}{not_searched}"),
+        ("conversations", home.n_conversations),
         ("runs now", ", ".join(f"{statuses.count(status):,} {status}" for status in dict.fromkeys(statuses))),
     ]
-    if overview.n_requests:
-        rows = [*rows, ("waits", f"{count(overview.n_requests, 'request')} for your decision: see wb.pending()")]
+    if home.n_requests:
+        rows = [*rows, ("waits", f"{count(home.n_requests, 'request')} for your decision: see wb.pending()")]
     folds: list[Details] = []
-    if overview.newest:
-        with_plans = any(overview.plans)
+    if home.runs:
         newest: list[list[CardCell]] = []
-        for run, tokens, plan in zip(overview.newest, overview.tokens, overview.plans, strict=True):
-            time = None
-            if run.completed_at is not None and run.status != RUNNING:
-                time = duration((run.completed_at - run.started_at).total_seconds() * 1000)
-            status = [_status(engine, run), *([plan] if with_plans else [])]
-            newest.append([*status, run.question, format_local_time(run.started_at), time, tokens, Code(run.run_id)])
-        columns = ["status", *(["plan"] if with_plans else []), "question", "began", "time", "tokens", "id"]
+        for entry in home.runs:
+            run, usage = entry.run, [entry.time_text, entry.tokens_text]
+            began = format_local_time(run.started_at)
+            newest.append([_status(engine, run), run.question, began, *usage, Code(run.run_id)])
+        columns = ("status", "question", "began", "time", "tokens", "id")
         folds.append(Details("Newest runs", CardTable.from_rows(columns, newest), is_open=True))
     folds += _agents_and_servers(engine)
     return Card("Workbench", model_name(engine.model), rows, folds, 'Ask with wb.ask("...").')

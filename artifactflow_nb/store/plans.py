@@ -168,17 +168,6 @@ class PlanStore:
         return int(n_plans)
 
 
-def load_plans(db: sqlite3.Connection, run_id: str) -> list[Plan]:
-    """Load the current state of the plans that a run has started, in order."""
-    sql = """
-        SELECT tool_call_id, conversation_id, message_id FROM plan_jobs AS j JOIN runs USING (run_id)
-        WHERE run_id = ? GROUP BY tool_call_id ORDER BY min(j.started_at), tool_call_id
-    """
-    rows = db.execute(sql, (run_id,))
-    progresses = [_progress(db, conversation_id, message_id, call_id) for call_id, conversation_id, message_id in rows]
-    return [progress.plan for progress in progresses if progress is not None]
-
-
 def _progress(db: sqlite3.Connection, conversation_id: str, message_id: str, tool_call_id: str) -> PlanProgress | None:
     plan = _current_plan(db, conversation_id, message_id, tool_call_id)
     if plan is None:

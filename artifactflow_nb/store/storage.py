@@ -17,7 +17,6 @@ from artifactflow_nb.errors import RunCancelled, StoreError, UsageError
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.database import connect, store_errors
 from artifactflow_nb.store.encoding import validate_row_count
-from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.store.runs import StoredRun, load_run, load_unfinished
 from artifactflow_nb.store.schema import from_microseconds, stored_plugin_tables, to_microseconds
 
@@ -179,25 +178,6 @@ def copy_store(store: Path, target: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
-    """Counts of a store's contents, and its newest runs.
-
-    Attributes:
-        unfinished: The running and waiting runs, the oldest first.
-        tokens: Input and output tokens of each run in `newest`.
-        plans: Progress of the plans of each run in `newest`; empty for a run without plans.
-    """
-
-    n_conversations: int
-    n_sources: int
-    n_requests: int
-    unfinished: Sequence[StoredRun]
-    newest: Sequence[StoredRun]
-    tokens: Sequence[int]
-    plans: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
 class RunEntry:
     """A run in a list, with the usage of its calls and subruns; the cost is None if the cost of a call is unknown.
 
@@ -245,17 +225,21 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The contents of a store for the home panel.
+    """The contents of a store for the home panel and the card of a workbench.
 
     Attributes:
         unfinished: The running and waiting runs, the oldest first.
         runs: The newest runs, without subruns.
         today: The usage of each model since midnight.
+        n_requests: The number of open requests.
     """
 
     unfinished: Sequence[StoredRun]
     runs: Sequence[RunEntry]
     today: Sequence[ModelUsage]
+    n_conversations: int
+    n_sources: int
+    n_requests: int
 
 
 _USAGE = f"""coalesce(sum(input_tokens + output_tokens)
@@ -265,7 +249,9 @@ _USAGE = f"""coalesce(sum(input_tokens + output_tokens)
 
 
 def load_home(db: sqlite3.Connection, limit: int, since: datetime) -> Home:
-    """Load the contents of the home panel: at most `limit` runs, and the usage since a time."""
+    """Load the contents for the home panel: at most `limit` runs, and the usage since a time."""
+    counts = "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM sources)"
+    n_conversations, n_sources = db.execute(counts).fetchone()
     newest = "SELECT run_id FROM runs WHERE parent_run_id IS NULL ORDER BY rowid DESC LIMIT ?"
     usage = f"""
         SELECT coalesce(response_model, request_model) AS model, count(*) AS n_calls, {_USAGE} FROM llm_calls
@@ -279,6 +265,9 @@ def load_home(db: sqlite3.Connection, limit: int, since: datetime) -> Home:
             ModelUsage(row["model"], row["n_calls"], row["n_tokens"], bool(row["is_estimated"]), row["cost_usd"])
             for row in db.execute(usage, (to_microseconds(since),))
         ],
+        n_conversations=n_conversations,
+        n_sources=n_sources,
+        n_requests=len(load_open_requests(db)),
     )
 
 
@@ -292,23 +281,6 @@ def load_run_entry(db: sqlite3.Connection, run_id: str) -> RunEntry:
     failed += " AND coalesce(error_type, '') NOT IN (SELECT value FROM json_each(?2))"
     n_failed = db.execute(failed, (run_id, not_failed)).fetchone()[0]
     return RunEntry(load_run(db, run_id), used["n_tokens"], bool(used["is_estimated"]), used["cost_usd"], n_failed)
-
-
-def load_overview(db: sqlite3.Connection, n_newest: int) -> Overview:
-    """Load the overview with the `n_newest` newest runs."""
-    newest = load_newest(db, n_newest)
-    counts = "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM sources)"
-    n_conversations, n_sources = db.execute(counts).fetchone()
-    tokens = f"SELECT {_USAGE} FROM llm_calls WHERE run_id = ?"  # noqa: S608 - constants only
-    return Overview(
-        n_conversations=n_conversations,
-        n_sources=n_sources,
-        n_requests=len(load_open_requests(db)),
-        unfinished=load_unfinished(db),
-        newest=newest,
-        tokens=[db.execute(tokens, (run.run_id,)).fetchone()["n_tokens"] for run in newest],
-        plans=[", ".join(plan.progress for plan in load_plans(db, run.run_id)) for run in newest],
-    )
 
 
 def load_newest(db: sqlite3.Connection, limit: int) -> list[StoredRun]:

@@ -6,12 +6,10 @@ import shutil
 import ssl
 import subprocess
 import time
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-import brotli as brotli_library
 import pytest
 from support.proxy_server import ProxyServer
 from support.web_server import Reply, WebRequest, WebServer, redirect
@@ -19,7 +17,7 @@ from support.web_server import Reply, WebRequest, WebServer, redirect
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.tools.web.fetch import FetchedPage, Fetcher, FetchLimits
 from artifactflow_nb.tools.web.guard import RequestGuard
-from artifactflow_nb.tools.web.http import HttpClient, HttpLimits, HttpRequest, accepted_encodings, make_decoder
+from artifactflow_nb.tools.web.http import HttpClient, HttpLimits, HttpRequest, make_decoder
 
 HTML = "text/html; charset=utf-8"
 PAGE = b"<html><head><title>Ferry</title></head><body><h1>Ferry</h1><p>A ticket costs 4 crowns.</p></body></html>"
@@ -250,40 +248,21 @@ async def test_endless_body_is_cut_at_the_limit_and_marked():
     assert page.text.endswith("[Cut here: only the first 50,000 bytes were read.]")
 
 
-def raw_deflate(data: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return packer.compress(data) + packer.flush()
-
-
-def brotli(data: bytes) -> bytes:
-    return bytes(brotli_library.compress(data))
-
-
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress,
-    "x-gzip": gzip.compress,
-    "deflate": zlib.compress,
-    "deflate ": raw_deflate,
-    "br": brotli,
-}
-
-
-@pytest.mark.parametrize("coding", PACKERS)
-async def test_compressed_bodies_are_decoded(coding: str):
-    """A body in any offered coding is read, for any split into packets."""
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip"])
+async def test_compressed_body_is_decoded(coding: str):
+    """A body in the coding that requests accept is read, for any split into packets."""
     text = "A ticket costs 4 crowns. " * 400
-    body = PACKERS[coding](text.encode())
+    body = gzip.compress(text.encode())
     reply = Reply(body, headers=(("Content-Encoding", coding),), piece_bytes=1 if len(body) < 200 else 7)
     with WebServer({"/": reply}) as server:
         page = await fetch(server, "/")
     assert (page.text, page.truncated) == (text, False)
-    assert coding.strip().removeprefix("x-") in server.requests[0].headers["accept-encoding"]
+    assert server.requests[0].headers["accept-encoding"] == "gzip"
 
 
-@pytest.mark.parametrize("coding", PACKERS)
-async def test_decompression_bomb_stops_at_the_size_limit(coding: str):
+async def test_decompression_bomb_stops_at_the_size_limit():
     """A small body that would unpack to 60 MB is unpacked up to the limit only, without blocking the loop."""
-    bomb = PACKERS[coding](b"a" * 60_000_000)
+    bomb = gzip.compress(b"a" * 60_000_000)
     beats = []
 
     async def beat() -> None:
@@ -292,7 +271,7 @@ async def test_decompression_bomb_stops_at_the_size_limit(coding: str):
             await asyncio.sleep(0.001)
 
     heart = asyncio.create_task(beat())
-    with WebServer({"/": Reply(bomb, headers=(("Content-Encoding", coding),))}) as server:
+    with WebServer({"/": Reply(bomb, headers=(("Content-Encoding", "gzip"),))}) as server:
         client = HttpClient(RequestGuard([server.host]), HttpLimits(max_decoded_bytes=8_000_000))
         answer = await client.send(HttpRequest(server.url()))
     await asyncio.sleep(0.002)
@@ -303,9 +282,8 @@ async def test_decompression_bomb_stops_at_the_size_limit(coding: str):
 
 def test_decoder_returns_at_most_the_requested_bytes():
     """A decoding step never exceeds the remaining limit."""
-    for coding in ("gzip", "deflate", "br") if "br" in accepted_encodings() else ("gzip", "deflate"):
-        packed = PACKERS[coding](b"a" * 5_000_000)
-        assert len(make_decoder(coding).feed(packed, 1000)) <= 1000 + (65_536 if coding == "br" else 0), coding
+    packed = gzip.compress(b"a" * 5_000_000)
+    assert len(make_decoder("gzip").feed(packed, 1000)) <= 1000
 
 
 async def test_all_members_of_a_gzip_body_are_read():
@@ -327,7 +305,12 @@ async def test_incomplete_compressed_body_is_marked_as_truncated():
 
 @pytest.mark.parametrize(
     ("body", "coding", "message"),
-    [(b"not packed", "gzip", "cannot be read"), (b"x", "zstd", "'zstd'"), (b"x", "gzip, br", "'gzip, br'")],
+    [
+        (b"not packed", "gzip", "cannot be read"),
+        (b"x", "zstd", "'zstd'"),
+        (b"x", "br", "'br'"),
+        (b"x", "gzip, br", "'gzip, br'"),
+    ],
 )
 async def test_undecodable_body_is_an_error(body: bytes, coding: str, message: str):
     """A broken or unknown coding is an error."""

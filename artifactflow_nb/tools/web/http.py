@@ -17,7 +17,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
-from types import ModuleType
 from typing import Any, Protocol
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -26,10 +25,8 @@ from artifactflow_nb.models.openai.errors import public_url
 from artifactflow_nb.tools.threads import run_with_timeout
 from artifactflow_nb.tools.web.guard import Address, RequestGuard, RequestTarget
 
-_RAW, _ZLIB, _GZIP = -zlib.MAX_WBITS, zlib.MAX_WBITS, zlib.MAX_WBITS | 16
+_GZIP = zlib.MAX_WBITS | 16
 _GZIP_MAGIC = b"\x1f\x8b"
-_DEFLATE = 8  # compression method in a zlib header
-_HEADER_BYTES = 2
 
 
 class Decoder(Protocol):
@@ -76,76 +73,14 @@ class _Gzip:
         return plain
 
 
-class _Deflate:
-    """Decoder of `deflate`, which some servers send without the zlib header that the specification requires."""
-
-    def __init__(self) -> None:
-        self._stream = zlib.decompressobj(_ZLIB)
-        self._head = b""
-        self._is_started = False
-
-    @property
-    def complete(self) -> bool:
-        return self._stream.eof
-
-    def feed(self, data: bytes, room: int) -> bytes:
-        if not self._is_started:
-            data = self._head + data
-            if len(data) < _HEADER_BYTES:
-                self._head = data
-                return b""
-            has_header = data[0] & 0x0F == _DEFLATE and int.from_bytes(data[:_HEADER_BYTES], "big") % 31 == 0
-            self._stream, self._is_started = zlib.decompressobj(_ZLIB if has_header else _RAW), True
-        return self._stream.decompress(data, room)
-
-
-class _Brotli:
-    def __init__(self, library: ModuleType) -> None:
-        self._stream = library.Decompressor()
-
-    @property
-    def complete(self) -> bool:
-        return bool(self._stream.is_finished())
-
-    def feed(self, data: bytes, room: int) -> bytes:
-        plain: bytes = self._stream.process(data, output_buffer_limit=room)
-        while len(plain) < room and not self._stream.can_accept_more_data():
-            plain += self._stream.process(b"", output_buffer_limit=room - len(plain))
-        return plain
-
-
-def _brotli() -> ModuleType | None:
-    """Return the brotli library if it is installed and can limit its output (from 1.2 on)."""
-    try:
-        library = importlib.import_module("brotli")
-    except ImportError:
-        return None
-    return library if hasattr(library.Decompressor, "can_accept_more_data") else None
-
-
-def accepted_encodings() -> str:
-    """Return the value of the header Accept-Encoding."""
-    return "gzip, deflate, br" if _brotli() else "gzip, deflate"
-
-
 def make_decoder(coding: str) -> Decoder:
-    """Return the decoder for a Content-Encoding; `ToolError` for an unsupported encoding."""
+    """Return the decoder for a Content-Encoding; `ToolError` for all but gzip, which requests ask for."""
     name = coding.strip().lower()
     if name in {"", "identity"}:
         return _Identity()
     if name in {"gzip", "x-gzip"}:
         return _Gzip()
-    if name == "deflate":
-        return _Deflate()
-    if name == "br" and (library := _brotli()):
-        return _Brotli(library)
     raise ToolError(f"The answer is encoded as {coding[:40]!r}, which cannot be read here. Try another source.")
-
-
-def decoding_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that decoders raise for an invalid body."""
-    library = _brotli()
-    return (zlib.error, library.error) if library else (zlib.error,)
 
 
 USER_AGENT = "artifactflow-nb (research workbench; a person asked for this page)"
@@ -274,7 +209,7 @@ class HttpClient:
                     advice = "Check the address or try another source."
                     problem = f"The connection to {target.url} failed: {reason}. {advice}"
                 raise ToolError(problem) from None
-            except decoding_errors():
+            except zlib.error:
                 raise ToolError(f"The answer of {target.url} is encoded in a way that cannot be read.") from None
             if isinstance(response, HttpResponse):
                 if target.scheme == "http" and response.status in _PROXY_ERRORS and (proxy := self._proxy_for(target)):
@@ -300,7 +235,7 @@ class HttpClient:
         headers = {
             "Host": target.authority,
             "User-Agent": USER_AGENT,
-            "Accept-Encoding": accepted_encodings(),
+            "Accept-Encoding": "gzip",
             "Connection": "close",
             **request.headers,
         }
