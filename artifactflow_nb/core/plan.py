@@ -12,7 +12,7 @@ where it stopped.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -58,13 +58,6 @@ def plan_id(tool_call_id: str) -> str:
 def plan_job_id(tool_call_id: str, n: int) -> str:
     """Derive the id of the plan's n-th job, counting from 1, from the tool call that created the plan."""
     return derived_id("job", tool_call_id, n)
-
-
-def progress_text(statuses: Iterable[str]) -> str:
-    """Summarise step statuses: `2 of 4 steps, 1 failed, 1 skipped`."""
-    all_statuses = list(statuses)
-    others = [f"{n} {status}" for status in ("failed", "skipped") if (n := all_statuses.count(status))]
-    return ", ".join([f"{all_statuses.count('completed')} of {count(len(all_statuses), 'step')}", *others])
 
 
 def plan_label(title: str) -> str:

@@ -14,7 +14,6 @@ from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.errors import FormError, ToolError
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.widgets.forms.schema import (
-    BUDGET_LIMITS,
     FieldKind,
     Parameter,
     Shape,
@@ -230,7 +229,6 @@ def _field(parameter: Parameter, params: Mapping[str, Any], suggestions: Mapping
         required=bool(prop.get("required")),
         nullable=shape.nullable,
         doc=str(prop.get("description", "")),
-        placeholder="no limit" if name in BUDGET_LIMITS and "required" not in prop else "",
         monospace=kind == "json",
     )
 

@@ -10,13 +10,6 @@ from artifactflow_nb.tools.base import Tool
 
 FieldKind = Literal["text", "multiline", "integer", "number", "checkbox", "choice", "json", "list", "items"]
 
-BUDGET_LIMITS = {
-    "tokens": "Input and output tokens of all model calls of the run, including spent tokens.",
-    "usd": "US dollars that these calls cost.",
-    "seconds": "Seconds of running time, without the time in which the run waits for you.",
-}
-"""Descriptions of the parameters of a budget request, by name."""
-
 _REFERENCE = "#/$defs/"
 _NULL = {"const": None}
 _TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
@@ -72,7 +65,7 @@ def tool_parameters(tool: Tool | None) -> list[Parameter]:
     """Return the parameters of a tool, in the order of its signature; for None, the limits of a budget."""
     if tool is None:
         limits = Budget.model_json_schema()["properties"]
-        return [_parameter(name, {**limits[name], "description": doc}, {}) for name, doc in BUDGET_LIMITS.items()]
+        return [_parameter(name, limits[name], {}) for name in ("tokens", "usd", "seconds")]
     schema = tool.spec.parameters
     return _properties(schema, schema.get("$defs", {}))
 

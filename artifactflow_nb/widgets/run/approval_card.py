@@ -131,7 +131,7 @@ def _fields(request: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:
                 field,
                 label=translate(_LIMITS[field.name][0], context="limit"),
                 doc=translate(_LIMITS[field.name][1]),
-                placeholder=translate("no limit") if field.placeholder else "",
+                placeholder=translate("no limit"),
             )
             for field in form_fields(None, request.params)
         )

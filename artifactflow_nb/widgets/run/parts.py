@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from artifactflow_nb.core.approvals import DENIED_ERRORS, QUESTION_KIND, ApprovalRequest
-from artifactflow_nb.core.plan import REPLANNING_AGENT, STEP_STATUSES, progress_text
+from artifactflow_nb.core.plan import REPLANNING_AGENT, STEP_STATUSES
 from artifactflow_nb.core.text.shortened import GrowingText
 from artifactflow_nb.core.toolcalls.streamed import PartialParameter
 from artifactflow_nb.errors import RunCancelled
@@ -384,11 +384,6 @@ class TranscriptPlan:
     notes: list[str] = field(default_factory=list)
     jobs: list[TranscriptJob] = field(default_factory=list)
     _last_started: TranscriptStep | None = None
-
-    @property
-    def progress(self) -> str:
-        """The number of finished steps in words, e.g. `2 of 4 steps`."""
-        return progress_text(step.status for step in self.steps)
 
     @property
     def running(self) -> tuple[int, TranscriptStep] | None:
