@@ -141,14 +141,12 @@ class RunDriver:
                 services.plans,
             ),
             subruns=engine.controller.subruns,
-            on_model_call=self._release_start_slot,
             is_new=is_new,
             secrets=services.secrets.current,
             flow=engine.flows.specs.get(run.flow),
         )
         self.cancellation = self._context.jobs.cancellation
         self._place: asyncio.Semaphore | None = None
-        self._holds_start_slot = False
 
     async def drive(self) -> None:
         """Drive the run until it ends or waits; an error ends the run and is not raised.
@@ -156,11 +154,8 @@ class RunDriver:
         If the store fails, the run does not end: the run is abandoned and can be resumed.
         """
         try:
-            try:
-                await self._wait_for_start()
-                outcome = await self._until_end_or_pause()
-            finally:
-                self._release_start_slot()
+            await self._wait_for_start()
+            outcome = await self._until_end_or_pause()
         except asyncio.CancelledError:
             if self.is_detached:
                 raise
@@ -187,7 +182,7 @@ class RunDriver:
             await self.end(outcome)
 
     async def _wait_for_start(self) -> None:
-        """Wait for a place among the running runs, then for a place among the runs that prepare a first model call.
+        """Wait for a place among the running runs.
 
         Runs that continue do not wait for new runs. A subrun needs no place, because the parent run has a place.
         """
@@ -196,14 +191,7 @@ class RunDriver:
             if self.run.parent_call is None:
                 await places.acquire()
                 self._place = places
-            if self._is_new:
-                self._holds_start_slot = await self._engine.start_slots.acquire()
         await self.cancellation.wait_if_cancelled()
-
-    def _release_start_slot(self) -> None:
-        if self._holds_start_slot:
-            self._holds_start_slot = False
-            self._engine.start_slots.release()
 
     async def _until_end_or_pause(self) -> RunOutcome | None:
         """Advance the flow until the run ends or waits; return the outcome, or None if the run waits."""

@@ -80,12 +80,6 @@ MAX_RUNNING_RUNS = 256
 
 _FILES_PER_RUN = 4
 """The open files of a usual run: connections of a model call and of two parallel jobs, and one in reserve."""
-MAX_STARTING_RUNS = 8
-"""The most new runs that prepare a first model call at the same time; further runs wait.
-
-200 runs at once would each hold half a run in memory, so that Python would search all objects of the process for
-garbage: the search took a quarter of the time.
-"""
 MAX_RESCANNED_FILES = 1000
 """Largest number of files of a folder that is scanned at the start of a run: about 20 ms."""
 
@@ -197,7 +191,6 @@ class Engine:
         self.run_locks = RunLocks(self.folder, self.ids.new("eng"))
         self.places_of_new_runs = asyncio.Semaphore(max_running_runs())
         self.places_of_continuing_runs = asyncio.Semaphore(max_running_runs())
-        self.start_slots = asyncio.Semaphore(MAX_STARTING_RUNS)
         self.run_config = RunConfigBuilder(self)
         self._chosen: dict[str, IndexingResult] = {}  # by folder, in the order in which they were added
         self._stored: dict[str, IndexingResult] = {}  # all folders of the store, searched if none was chosen

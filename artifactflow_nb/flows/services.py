@@ -277,7 +277,6 @@ class RunContext:
 
     Attributes:
         policy: Answers approval requests before a person does.
-        on_model_call: Called when a model call starts and the run waits for the endpoint.
         is_new: Whether the run was started in this process and has not waited yet.
         secrets: Masks the results of models, tools and graphs.
         transcripts: The turns of jobs that were read since the flow was entered, by job; see `transcript`.
@@ -292,7 +291,6 @@ class RunContext:
     clock: RunClock
     middleware: RunMiddleware
     subruns: SubrunRunner
-    on_model_call: Callable[[], None] = lambda: None
     is_new: bool = True
     jobs: JobBoard = field(default_factory=JobBoard)
     secrets: KnownSecrets = field(default_factory=KnownSecrets)

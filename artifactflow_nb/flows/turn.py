@@ -338,7 +338,6 @@ class _TurnCall:
         request = replace(request, context=prompt.context, stable_chars=prompt.stable_chars)
         await self._ctx.jobs.cancellation.wait_if_cancelled()
         await self._begin_attempt(request, attempt)
-        self._ctx.on_model_call()
         self._masked = MaskedPieces(self._ctx.secrets) if self._ctx.secrets else None
         is_waiting = False  # for a retry
         try:

@@ -13,7 +13,7 @@ from support.replies import call
 from artifactflow_nb.agents.base import PromptContext
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEventType
-from artifactflow_nb.engine.engine import MAX_STARTING_RUNS, Engine
+from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import Conflict, UsageError
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -141,18 +141,22 @@ async def test_stored_end_cannot_be_replaced(open_engine: OpenEngine) -> None:
     assert (await engine.runs.get(result.run_id)).response == "The answer."
 
 
+N_RUNS = 24
+
+
 def no_prompt(_context: PromptContext) -> dict[str, str]:
     raise RuntimeError("no prompt")
 
 
-async def test_runs_that_fail_or_are_cancelled_early_release_their_start_slots(open_engine: OpenEngine) -> None:
+async def test_runs_that_fail_or_are_cancelled_early_release_their_places(open_engine: OpenEngine) -> None:
     """Many runs end before their first model call; a later run still starts."""
     engine = await open_engine(lambda _request: "Done.")
+    engine.places_of_new_runs = asyncio.Semaphore(2)
     lead = engine.lead
     prompt, lead.placeholders = lead.placeholders, no_prompt  # type: ignore[method-assign]  # it fails as a file may
-    ended = await asyncio.gather(*(engine.controller.execute("What?") for _ in range(3 * MAX_STARTING_RUNS)))
+    ended = await asyncio.gather(*(engine.controller.execute("What?") for _ in range(N_RUNS)))
     assert {result.status for result in ended} == {"failed"}
-    runs = [await engine.controller.begin("What?") for _ in range(3 * MAX_STARTING_RUNS)]
+    runs = [await engine.controller.begin("What?") for _ in range(N_RUNS)]
     for run in runs:
         await engine.controller.start(run)
         await engine.controller.cancel(run.run_id)
@@ -163,13 +167,13 @@ async def test_runs_that_fail_or_are_cancelled_early_release_their_start_slots(o
 
 
 async def test_runs_wait_for_their_models_in_parallel(open_engine: OpenEngine) -> None:
-    """Only the preparation of the first model call is limited; while one model replies, all other models are called."""
+    """While one model replies, all other models are called."""
     requested, all_requested = [], asyncio.Event()
 
     class Slow(ScriptedModel):
         async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
             requested.append(request)
-            if len(requested) == 3 * MAX_STARTING_RUNS:
+            if len(requested) == N_RUNS:
                 all_requested.set()
             await all_requested.wait()
             async for event in super().stream(request):
@@ -177,5 +181,5 @@ async def test_runs_wait_for_their_models_in_parallel(open_engine: OpenEngine) -
 
     engine = await open_engine(model=Slow(lambda _request: "Done."))
     async with asyncio.timeout(20):
-        ended = await asyncio.gather(*(engine.controller.execute("What?") for _ in range(3 * MAX_STARTING_RUNS)))
-    assert [result.response for result in ended] == ["Done."] * (3 * MAX_STARTING_RUNS)
+        ended = await asyncio.gather(*(engine.controller.execute("What?") for _ in range(N_RUNS)))
+    assert [result.response for result in ended] == ["Done."] * N_RUNS

@@ -15,7 +15,7 @@ from support.replies import call
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
-from artifactflow_nb.engine.engine import MAX_STARTING_RUNS
+from artifactflow_nb.engine.engine import max_running_runs
 from artifactflow_nb.models.base import ModelRequest
 
 
@@ -119,15 +119,15 @@ def test_queued_run_can_be_cancelled(tmp_path: Path, decider: str) -> None:
 
     def scene(stage: Stage) -> Any:
         controller = stage.wb._thread.engine.controller
-        ramp = controller._engine.start_slots
+        ramp = controller._engine.places_of_new_runs
 
         async def begin_and_end() -> None:
-            for _ in range(0 if stage.is_played else MAX_STARTING_RUNS):
+            for _ in range(0 if stage.is_played else max_running_runs()):
                 await ramp.acquire()
             stored = await controller.begin("What?")
             await controller.start(stored)
             await controller.cancel(stored.run_id, by_code=decider == "code")
-            for _ in range(0 if stage.is_played else MAX_STARTING_RUNS):
+            for _ in range(0 if stage.is_played else max_running_runs()):
                 ramp.release()
 
         if decider == "code" or not stage.is_played:

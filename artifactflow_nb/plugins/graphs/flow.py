@@ -86,7 +86,6 @@ class AdaptedFlow:
         """Run the graph from its last checkpoint until it ends or interrupts."""
         del has_checkpoint  # the graph may have a checkpointer of its own
         with ctx.jobs.cancellation.waiting():  # a graph can be cancelled anywhere, since its nodes are unknown
-            ctx.on_model_call()
             graph: Any = self.adapted.graph
             if self.adapted.checkpointer is None:
                 graph = with_saver(graph, self._saver())
