@@ -1,7 +1,7 @@
 """The plan of a study: questions, factors and repeats as cells, each with a key of its content."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -34,13 +34,11 @@ class Grid:
         rows: The rows of the questions: the question, and the other columns.
         factors: The values of each factor as JSON, by label.
         repeats: The number of runs with equal factors.
-        objects: The model objects and flows among the values, by label; objects are not stored.
     """
 
     rows: Sequence[tuple[str, Mapping[str, Any]]]
     factors: Mapping[str, Mapping[Any, Any]]
     repeats: int
-    objects: Mapping[Any, Any] = field(default_factory=dict)
 
     def cells(self, study_id: str) -> list[Cell]:
         """Return the cells: all questions with the first repeat of all values, then the next repeat."""
@@ -96,8 +94,8 @@ def _plain(value: Any) -> Any:
     return None if value != value else storable_json(value)  # noqa: PLR0124 - NaN and NaT differ from themselves
 
 
-def factor_values(vary: Mapping[str, Any]) -> tuple[dict[str, dict[Any, Any]], dict[Any, Any]]:
-    """Return the values of the factors as JSON by label, and the objects by label.
+def factor_values(vary: Mapping[str, Any]) -> tuple[dict[str, dict[Any, Any]], dict[tuple[str, Any], Any]]:
+    """Return the values of the factors as JSON by label, and the objects by factor and label.
 
     The values of a factor are a list, or a mapping of labels to values.
 
@@ -106,7 +104,7 @@ def factor_values(vary: Mapping[str, Any]) -> tuple[dict[str, dict[Any, Any]], d
     if not isinstance(vary, Mapping):
         raise UsageError(f'vary is {brief(vary)}; pass the values by factor, as {{"model": ["small", "large"]}}.')
     factors: dict[str, dict[Any, Any]] = {}
-    objects: dict[Any, Any] = {}
+    objects: dict[tuple[str, Any], Any] = {}
     for name, values in vary.items():
         if name not in FACTORS:
             raise UsageError(f"{brief(name)} cannot vary. Factors: {', '.join(FACTORS)}.")
@@ -119,7 +117,7 @@ def factor_values(vary: Mapping[str, Any]) -> tuple[dict[str, dict[Any, Any]], d
                 raise UsageError(f"vary[{name!r}] has {brief(label)} twice; pass labels: {{label: value}}.")
             factors[name][label] = _value(value)
             if isinstance(factors[name][label], dict) and _OBJECT in factors[name][label]:
-                objects[label] = value
+                objects[name, label] = value
     return factors, objects
 
 

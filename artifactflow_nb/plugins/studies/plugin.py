@@ -74,16 +74,20 @@ class Studies(CardMixin):
             if not isinstance(number, int) or isinstance(number, bool) or number < 1:
                 raise UsageError(f"{label} is {brief(number)}; it must be a whole number from 1.")
         factors, objects = factor_values(vary or {})
-        fixed, more = factor_values({option: [value] for option, value in options.items()})
-        grid = Grid(question_rows(questions), factors, repeats)
+        fixed, fixed_objects = factor_values({option: [value] for option, value in options.items()})
+        if repeated := sorted(factors.keys() & fixed.keys()):
+            raise UsageError(f"{repeated[0]} is a factor and an option for all cells; pass one of both.")
         spec = {
-            "vary": {factor: [[label, value] for label, value in values.items()] for factor, values in factors.items()},
-            "options": {option: value for option, values in fixed.items() for value in values.values()},
+            "vary": {name: list(values) for name, values in factors.items()},
+            "options": {name: label for name, values in fixed.items() for label in values},
+            "values": {name: list(map(list, values.items())) for name, values in {**factors, **fixed}.items()},
             "repeats": repeats,
             "at_once": at_once,
-            **{limit: Budget.from_limits(value).model_dump(exclude_none=True)
-               for limit, value in (("budget", budget), ("each", each)) if value is not None},
-        }  # fmt: skip
+            "revision": 0,
+        }
+        for limit, value in (("budget", budget), ("each", each)):
+            spec |= {} if value is None else {limit: Budget.from_limits(value).model_dump(exclude_none=True)}
+        grid = Grid(question_rows(questions), factors, repeats)
         engine = self._thread.engine
         stored = StudyRow(engine.ids.new("study"), name, to_microseconds(whole_ms(engine.clock.now())), spec, RUNNING)
         cells = grid.cells(stored.study_id)
@@ -103,7 +107,7 @@ class Studies(CardMixin):
             return present
 
         started = self._thread.call(engine.database.write(store))
-        return Study(self._workbench, started, {**objects, **more})._resume()  # noqa: SLF001 - the handle is new
+        return Study(self._workbench, started, {**objects, **fixed_objects})._resume()  # noqa: SLF001 - the handle is new
 
     def __getitem__(self, name: str) -> Study:
         """Open a stored study; a study that no kernel drives goes on here."""

@@ -1,16 +1,34 @@
 """`Study`: the handle of a study, as `wb.studies.start` returns it."""
 
 import asyncio
+import sqlite3
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
+from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Details
+from artifactflow_nb.errors import UsageError, brief, check_text
 from artifactflow_nb.notebook.run import HEARTBEAT_S
 from artifactflow_nb.plugins.studies.driver import StudyDrivers
-from artifactflow_nb.plugins.studies.tables import CELL_FRAME, RUNNING, StudyRow, load_cells, load_study
+from artifactflow_nb.plugins.studies.grid import Grid, question_rows
+from artifactflow_nb.plugins.studies.tables import (
+    CANCELLED,
+    CELL_FRAME,
+    FAILED,
+    PLANNED,
+    RUNNING,
+    StudyRow,
+    count_cells,
+    insert_cells,
+    load_cells,
+    load_study,
+    update_cell,
+    update_study,
+)
 from artifactflow_nb.store.database import read_store
 
 if TYPE_CHECKING:
@@ -55,7 +73,7 @@ class Study(CardMixin):
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def wait(self, timeout_s: float | None = None) -> Self:
-        """Wait until no cell can go on; interrupting the cell ends the wait, not the study.
+        """Wait until no cell can go on without a decision; interrupting the cell ends the wait, not the study.
 
         Args:
             timeout_s: Seconds before `TimeoutError` ends the wait; the study goes on.
@@ -86,17 +104,109 @@ class Study(CardMixin):
         return self
 
     async def _ended(self) -> None:
-        """Return when no cell can go on; called on the engine's loop. Another kernel may drive the study, and die."""
+        """Return when no cell can go on without a decision; called on the engine's loop.
+
+        Another kernel may drive the study, and die.
+        """
         engine = self._thread.engine
         drivers = engine.service(StudyDrivers)
         while True:
             driver = await drivers.drive(self.name, self._objects)
             if driver is not None:
-                await asyncio.shield(driver.task)
-            elif (await engine.database.read(lambda db: load_study(db, self.name))).state != RUNNING:
+                waiting = asyncio.ensure_future(driver.settled.wait())
+                await asyncio.wait([driver.task, waiting], return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                if driver.task.done() and not driver.task.cancelled():
+                    driver.task.result()
                 return
-            else:
-                await asyncio.sleep(HEARTBEAT_S)
+            state = (await engine.database.read(lambda db: load_study(db, self.name))).state
+            if state != RUNNING or not await engine.database.read(self._count_active):
+                return
+            await asyncio.sleep(HEARTBEAT_S)
+
+    def _count_active(self, db: sqlite3.Connection) -> int:
+        return count_cells(db, self.study_id, (PLANNED, RUNNING))
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def retry(self, states: str | Iterable[str] = FAILED) -> Self:
+        """Do the failed cells again; the runs of earlier attempts stay. Return at once.
+
+        Args:
+            states: `failed`, `cancelled`, or a list of both.
+
+        Errors: `UsageError` for another state.
+        """
+        chosen = [states] if isinstance(states, str) else list(states)
+        if not chosen or not {FAILED, CANCELLED}.issuperset(chosen):
+            raise UsageError(f"states is {brief(states)}; cells that are 'failed' or 'cancelled' can be done again.")
+
+        def plan(db: sqlite3.Connection) -> None:
+            for cell in load_cells(db, self.study_id, chosen):
+                update_cell(db, cell.next_attempt())
+
+        return self._change(plan)
+
+    def extend(
+        self, *, questions: Any = None, repeats: int | None = None, budget: Budget | Mapping[str, Any] | None = None
+    ) -> Self:
+        """Add cells: further questions with all factors and repeats, or further repeats; or raise the budget.
+
+        Args:
+            questions: Further questions, as for `wb.studies.start`.
+            repeats: The new number of repeats, at least the number so far.
+            budget: The new limits of the whole study.
+
+        Errors: `UsageError` as for `wb.studies.start`, and for fewer repeats.
+        """
+        spec = self._stored.spec
+        repeats = spec["repeats"] if repeats is None else repeats
+        if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < spec["repeats"]:
+            raise UsageError(f"repeats is {brief(repeats)}; it must be a whole number from {spec['repeats']}.")
+        further = [] if questions is None else question_rows(questions)
+        limits: dict[str, Any] = (
+            {} if budget is None else {"budget": Budget.from_limits(budget).model_dump(exclude_none=True)}
+        )
+        factors = {name: dict(spec["values"][name]) for name in spec["vary"]}
+
+        def plan(db: sqlite3.Connection) -> None:
+            cells = load_cells(db, self.study_id)
+            rows = {cell.question_n: (cell.question, cell.columns) for cell in cells}
+            rows |= dict(enumerate((row for row in further if row not in rows.values()), len(rows)))
+            keys = {cell.key for cell in cells}
+            planned = Grid(list(rows.values()), factors, repeats).cells(self.study_id)
+            new = [cell for cell in planned if cell.key not in keys]
+            insert_cells(db, (replace(cell, n=n) for n, cell in enumerate(new, len(cells))))
+
+        return self._change(plan, repeats=repeats, **limits)
+
+    def cancel(self) -> Self:
+        """Cancel the runs and the planned cells; `retry("cancelled")` does the cells again."""
+        return self._change(lambda _db: None, CANCELLED)
+
+    def decide(self, tool: str, *, approved: bool) -> Self:
+        """Decide all requests of the study for a tool, also of cells that start later; return at once."""
+        check_text("tool", tool)
+        decisions = {**self._stored.spec.get("decisions", {}), tool: bool(approved)}
+        return self._change(lambda _db: None, decisions=decisions)
+
+    def _change(self, plan: Callable[[sqlite3.Connection], None], state: str = RUNNING, **changes: Any) -> Self:
+        """Change cells and the specification in one transaction, and let the study go on."""
+        engine = self._thread.engine
+
+        def write(db: sqlite3.Connection) -> None:
+            plan(db)
+            revision = load_study(db, self.name).spec["revision"] + 1
+            update_study(db, self.study_id, state, revision=revision, **changes)
+
+        async def change() -> None:
+            await engine.database.write(write)
+            driver = await engine.service(StudyDrivers).drive(self.name, self._objects)
+            if driver is not None:
+                driver.refresh()
+
+        self._thread.call(change())
+        return self
 
     # --- results -----------------------------------------------------------------------------------------------------
 

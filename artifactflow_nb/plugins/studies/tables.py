@@ -206,10 +206,19 @@ def study_names(db: sqlite3.Connection) -> list[str]:
     return [row["name"] for row in db.execute("SELECT name FROM studies ORDER BY rowid")]
 
 
-def load_cells(db: sqlite3.Connection, study_id: str) -> list[Cell]:
-    """Return the cells of a study, in order."""
-    rows = db.execute(f"SELECT * FROM study_cells WHERE {OF_STUDY} ORDER BY n", {"study": study_id})  # noqa: S608 - constant
+def load_cells(db: sqlite3.Connection, study_id: str, states: Iterable[str] | None = None) -> list[Cell]:
+    """Return the cells of a study, in order; all cells, or those in some states."""
+    among = "" if states is None else f" AND {list_condition('state', 'states')}"
+    values = {"study": study_id, "states": orjson.dumps(list(states or ())).decode()}
+    rows = db.execute(f"SELECT * FROM study_cells WHERE {OF_STUDY}{among} ORDER BY n", values)  # noqa: S608 - constants
     return list(map(Cell.from_row, rows))
+
+
+def count_cells(db: sqlite3.Connection, study_id: str, states: Iterable[str]) -> int:
+    """Return the number of cells of a study in some states."""
+    values = {"study": study_id, "states": orjson.dumps(list(states)).decode()}
+    condition = f"{OF_STUDY} AND {list_condition('state', 'states')}"
+    return int(db.execute(f"SELECT count(*) FROM study_cells WHERE {condition}", values).fetchone()[0])  # noqa: S608
 
 
 def insert_study(db: sqlite3.Connection, study: StudyRow, cells: Iterable[Cell]) -> None:
@@ -231,8 +240,8 @@ def update_cell(db: sqlite3.Connection, cell: Cell) -> None:
     db.execute(_UPDATE, cell.as_row())
 
 
-def update_spec(db: sqlite3.Connection, study_id: str, changes: Mapping[str, Any]) -> None:
-    """Change entries of a study's specification."""
+def update_study(db: sqlite3.Connection, study_id: str, state: str, **changes: Any) -> None:
+    """Change the state and entries of the specification of a study."""
     (spec,) = db.execute("SELECT spec FROM studies WHERE study_id = ?", (study_id,)).fetchone()
-    spec = orjson.loads(spec)
-    db.execute("UPDATE studies SET spec = ? WHERE study_id = ?", (orjson.dumps({**spec, **changes}).decode(), study_id))
+    values = state, orjson.dumps({**orjson.loads(spec), **changes}).decode(), study_id
+    db.execute("UPDATE studies SET state = ?, spec = ? WHERE study_id = ?", values)

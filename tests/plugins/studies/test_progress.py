@@ -1,0 +1,183 @@
+"""The progress of a study: killed kernels, further attempts, budgets, decisions, and changes of the plan."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import OpenWorkbench
+
+import artifactflow_nb as af
+from artifactflow_nb.errors import ModelRejected, ModelUnavailable, UsageError
+
+QUESTIONS = [f"Question {number}?" for number in range(6)]
+
+DRIVING = """
+import sys, time
+import artifactflow_nb as af
+
+def reply(request):
+    time.sleep(0.002)
+    return "It is so."
+
+model = af.ScriptedModel(reply)
+with af.Workbench(model=model, data_dir=sys.argv[1], interactive=False) as wb:
+    questions = [f"Question {number}?" for number in range(6)]
+    study = wb.studies.start(questions, vary={"depth": ["quick", "deep"]}, repeats=5, name="killed", at_once=4)
+    print("started", flush=True)
+    study.wait()
+"""
+
+
+def reply(_request: Any) -> str:
+    return "It is so."
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_killed_kernels_leave_one_run_for_each_cell(tmp_path: Path) -> None:
+    """Kernels are killed at 20 moments of the study; then the frame is that of a study without deaths."""
+    command = [sys.executable, "-c", DRIVING, str(tmp_path / "data")]
+    for number in range(20):
+        kernel = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert kernel.stdout is not None
+        kernel.stdout.readline()
+        time.sleep(0.004 * number)
+        os.kill(kernel.pid, signal.SIGKILL)
+        kernel.wait()
+        kernel.stdout.close()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with af.Workbench(model=af.ScriptedModel(reply), data_dir=tmp_path / "data", interactive=False) as wb:
+        frame = wb.studies["killed"].df
+        assert len(frame) == frame["run_id"].nunique() == 60
+        assert set(frame["state"]) == {"done"}
+        assert set(frame["attempts"]) == {1}
+        assert set(frame["answer"]) == {"It is so."}
+        assert len(wb.runs(200)) == 60
+
+
+def test_unavailable_model_is_asked_again_and_every_attempt_stays_a_run(workbench: OpenWorkbench) -> None:
+    turns = iter([ModelUnavailable("Away."), ModelUnavailable("Away."), "It is so."])
+    wb = workbench(lambda _request: next(turns), interactive=False)
+    study = wb.studies.start(["Who?"], name="again").wait(20)
+    assert study.df[["state", "attempts", "answer"]].to_numpy().tolist() == [["done", 3, "It is so."]]
+    assert [run.status for run in wb.runs()] == ["completed", "failed", "failed"]
+    assert wb.query("SELECT json_array_length(earlier_runs_json) AS n FROM study_cells")["n"].tolist() == [2]
+
+
+def test_cell_fails_after_three_attempts_and_can_be_retried(workbench: OpenWorkbench) -> None:
+    is_away = True
+
+    def answer(_request: Any) -> Any:
+        return ModelUnavailable("Away.") if is_away else "It is so."
+
+    wb = workbench(answer, interactive=False)
+    study = wb.studies.start(["Who?"], name="again").wait(20)
+    assert study.df[["state", "attempts", "error"]].to_numpy().tolist() == [["failed", 3, "Away."]]
+    is_away = False
+    study.retry("failed").wait(20)
+    assert study.df[["state", "attempts"]].to_numpy().tolist() == [["done", 4]]
+    assert study.df["error"].isna().all()
+    assert len(wb.runs()) == 4
+    with pytest.raises(UsageError, match="states is 'done'; cells that are 'failed' or 'cancelled'"):
+        study.retry("done")
+
+
+def test_rejected_question_is_not_asked_again(workbench: OpenWorkbench) -> None:
+    wb = workbench(lambda _request: ModelRejected("No such model."), interactive=False)
+    frame = wb.studies.start(["Who?"], name="once").wait(20).df
+    assert frame[["state", "attempts", "error"]].to_numpy().tolist() == [["failed", 1, "No such model."]]
+
+
+def test_extension_keeps_the_cells(workbench: OpenWorkbench) -> None:
+    wb = workbench(reply, interactive=False)
+    study = wb.studies.start(pd.DataFrame({"question": ["Who?"], "topic": ["a"]}), name="more").wait(20)
+    first = study.df
+    study.extend(repeats=2).wait(20)
+    study.extend(questions=pd.DataFrame({"question": ["How?"], "topic": ["b"]})).wait(20)
+    frame = study.df
+    assert frame[["question", "topic", "repeat", "state"]].to_numpy().tolist() == [
+        ["Who?", "a", 0, "done"],
+        ["Who?", "a", 1, "done"],
+        ["How?", "b", 0, "done"],
+        ["How?", "b", 1, "done"],
+    ]
+    assert frame["run_id"][0] == first["run_id"][0]
+    with pytest.raises(UsageError, match="repeats is 1; it must be a whole number from 2"):
+        study.extend(repeats=1)
+
+
+def test_cancellation_ends_the_runs_and_can_be_taken_back(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    gate = tmp_path / "open"
+
+    def answer(_request: Any) -> Any:
+        if not gate.exists():
+            time.sleep(0.02)
+            return [" "] if False else ModelUnavailable("Away.")
+        return "It is so."
+
+    wb = workbench(answer, interactive=False, approvals="approve")
+    study = wb.studies.start(QUESTIONS, name="stopped", at_once=1)
+    study.cancel().wait(20)
+    assert study.state == "cancelled"
+    assert set(study.df["state"]) <= {"cancelled", "failed", "done"}
+    gate.touch()
+    study.retry(["cancelled", "failed"]).wait(20)
+    assert set(study.df["state"]) == {"done"}
+
+
+def test_budget_stops_the_study_and_more_budget_lets_it_go_on(workbench: OpenWorkbench) -> None:
+    """A cell is started only if the budget covers it; a run of this model takes about 2,100 tokens."""
+    wb = workbench(reply, interactive=False)
+    limits = {"budget": af.Budget(tokens=7_000), "each": af.Budget(tokens=3_000)}
+    study = wb.studies.start(QUESTIONS, name="thrifty", at_once=4, **limits).wait(20)
+    frame = study.df
+    assert frame["tokens"].sum() <= 7_000
+    assert frame["state"].value_counts().to_dict() == {"planned": 4, "done": 2}
+    assert "4 cells are planned, and the budget does not cover another" in repr(study._card())
+    study.extend(budget=af.Budget(tokens=100_000)).wait(20)
+    assert set(study.df["state"]) == {"done"}
+
+
+def asking(request: Any) -> Any:
+    if request.messages[-1].role == "user":
+        return af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": "Text"})
+    return "It is written."
+
+
+def test_cells_wait_until_their_tool_is_decided_for_the_study(workbench: OpenWorkbench) -> None:
+    wb = workbench(asking, interactive=False, approvals={"create_artifact": "ask"})
+    study = wb.studies.start(QUESTIONS, name="asking", at_once=2).wait(20)
+    assert set(study.df["state"]) == {"waiting"}
+    assert "6 cells wait for a decision on create_artifact" in repr(study._card())
+    wb.run(study.df["run_id"][0]).approve()
+    wait_for(lambda: study.df["state"][0] == "done")
+    study.decide("create_artifact", approved=True)
+    wait_for(lambda: set(study.df["state"]) == {"done"})
+    assert study.wait(20).state == "done"
+    assert len(wb.runs()) == 6
+
+
+def test_two_kernels_do_not_drive_a_study_twice(workbench: OpenWorkbench) -> None:
+    def slow(_request: Any) -> str:
+        time.sleep(0.01)
+        return "It is so."
+
+    first, second = workbench(slow, interactive=False), workbench(slow, interactive=False)
+    study = first.studies.start(QUESTIONS, name="shared", repeats=4, at_once=2)
+    frame = second.studies["shared"].wait(20).df
+    assert set(frame["state"]) == {"done"}
+    assert len(second.runs(100)) == 24
+    pd.testing.assert_frame_equal(study.wait(20).df, frame)
