@@ -30,6 +30,7 @@ _STYLES = {
     "home.css": "af-home",
     "metrics.css": "af-groups",
     "plan.css": "af-steps",
+    "study.css": "af-study",
     "timeline.css": "af-(?:drawing|timeline)",
     "tree_view.css": "af-branches",
 }

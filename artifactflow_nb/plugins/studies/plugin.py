@@ -141,4 +141,5 @@ STUDIES = Plugin(
     tables=(STUDY_TABLE, CELL_TABLE, GRADE_TABLE),
     frames=(CELL_FRAME, GRADE_FRAME),
     services=_services,
+    labels={"status": {"planned": "planned", "done": "done"}},
 )

@@ -2,16 +2,16 @@
 
 import asyncio
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Details
+from artifactflow_nb.core.language import in_language
 from artifactflow_nb.errors import UsageError, brief, check_text
+from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.run import HEARTBEAT_S
 from artifactflow_nb.plugins.studies.driver import StudyDrivers
 from artifactflow_nb.plugins.studies.grid import Grid, question_rows
@@ -34,13 +34,16 @@ from artifactflow_nb.store.database import read_store
 if TYPE_CHECKING:
     import pandas as pd
 
+    from artifactflow_nb.plugins.studies.view import StudyView
+    from artifactflow_nb.widgets.page.panel import Panel
+
 _COLUMNS = {
     *("cell", "question_n", "question", "columns_json", "factors_json", "repeat", "state", "attempts", "run_id"),
     *("status", "outcome", "answer", "tokens", "cost_usd", "duration_ms", "queue_ms", "error"),
 }
 
 
-class Study(CardMixin):
+class Study:
     """A study: questions asked with several values of factors, a run for each cell.
 
     Attributes:
@@ -53,6 +56,7 @@ class Study(CardMixin):
         self.study_id = stored.study_id
         self._workbench = workbench
         self._thread = workbench._thread  # noqa: SLF001 - a study is a part of its workbench
+        self._display: CellDisplay = workbench._display  # noqa: SLF001
         self._objects = objects or {}
 
     @property
@@ -137,15 +141,21 @@ class Study(CardMixin):
 
         Errors: `UsageError` for another state.
         """
-        chosen = [states] if isinstance(states, str) else list(states)
-        if not chosen or not {FAILED, CANCELLED}.issuperset(chosen):
-            raise UsageError(f"states is {brief(states)}; cells that are 'failed' or 'cancelled' can be done again.")
+        self._thread.call(self.retry_cells([states] if isinstance(states, str) else list(states)))
+        return self
+
+    async def retry_cells(self, states: Sequence[str]) -> None:
+        """Do the cells in these states again; called on the engine's loop."""
+        if not states or not {FAILED, CANCELLED}.issuperset(states):
+            raise UsageError(
+                f"states is {brief(list(states))}; cells that are 'failed' or 'cancelled' can be done again."
+            )
 
         def plan(db: sqlite3.Connection) -> None:
-            for cell in load_cells(db, self.study_id, chosen):
+            for cell in load_cells(db, self.study_id, states):
                 update_cell(db, cell.next_attempt())
 
-        return self._change(plan)
+        await self._change(plan)
 
     def extend(
         self, *, questions: Any = None, repeats: int | None = None, budget: Budget | Mapping[str, Any] | None = None
@@ -178,19 +188,30 @@ class Study(CardMixin):
             new = [cell for cell in planned if cell.key not in keys]
             insert_cells(db, (replace(cell, n=n) for n, cell in enumerate(new, len(cells))))
 
-        return self._change(plan, repeats=repeats, **limits)
+        self._thread.call(self._change(plan, repeats=repeats, **limits))
+        return self
 
     def cancel(self) -> Self:
         """Cancel the runs and the planned cells; `retry("cancelled")` does the cells again."""
-        return self._change(lambda _db: None, CANCELLED)
+        self._thread.call(self.cancel_cells())
+        return self
+
+    async def cancel_cells(self) -> None:
+        """Cancel the study; called on the engine's loop."""
+        await self._change(lambda _db: None, CANCELLED)
 
     def decide(self, tool: str, *, approved: bool) -> Self:
         """Decide all requests of the study for a tool, also of cells that start later; return at once."""
         check_text("tool", tool)
-        decisions = {**self._stored.spec.get("decisions", {}), tool: bool(approved)}
-        return self._change(lambda _db: None, decisions=decisions)
+        self._thread.call(self.decide_tool(tool, approved=approved))
+        return self
 
-    def _change(self, plan: Callable[[sqlite3.Connection], None], state: str = RUNNING, **changes: Any) -> Self:
+    async def decide_tool(self, tool: str, *, approved: bool) -> None:
+        """Decide all requests of the study for a tool; called on the engine's loop."""
+        decisions = {**self._stored.spec.get("decisions", {}), tool: bool(approved)}
+        await self._change(lambda _db: None, decisions=decisions)
+
+    async def _change(self, plan: Callable[[sqlite3.Connection], None], state: str = RUNNING, **changes: Any) -> None:
         """Change cells and the specification in one transaction, and let the study go on."""
         engine = self._thread.engine
 
@@ -199,14 +220,10 @@ class Study(CardMixin):
             revision = load_study(db, self.name).spec["revision"] + 1
             update_study(db, self.study_id, state, revision=revision, **changes)
 
-        async def change() -> None:
-            await engine.database.write(write)
-            driver = await engine.service(StudyDrivers).drive(self.name, self._objects)
-            if driver is not None:
-                driver.refresh()
-
-        self._thread.call(change())
-        return self
+        await engine.database.write(write)
+        driver = await engine.service(StudyDrivers).drive(self.name, self._objects)
+        if driver is not None:
+            driver.refresh()
 
     # --- results -----------------------------------------------------------------------------------------------------
 
@@ -237,12 +254,35 @@ class Study(CardMixin):
 
     # --- display -----------------------------------------------------------------------------------------------------
 
-    def _card(self) -> Card:
-        stored = self._stored
-        cells = read_store(self._thread.engine.database.path, lambda db: load_cells(db, self.study_id))
-        states = Counter(cell.state for cell in cells)
-        table = CardTable(("state", "cells"), list(states.items()))
-        return Card("Study", self.name, [("state", stored.state)], [Details("Cells", table, is_open=True)])
+    @property
+    def panel(self) -> "Panel":
+        """The live card of the study."""
+        view = self._view()
+        return self._display.panel(lambda _is_live: view)
+
+    def _view(self) -> "StudyView":
+        from artifactflow_nb.plugins.studies.view import StudyView, load_progress
+
+        progress = read_store(self._thread.engine.database.path, lambda db: load_progress(db, self.name))
+        return StudyView(self, progress)
+
+    def _saved_output(self) -> dict[str, str]:
+        with in_language(self._thread.language):
+            return self._view().saved_output()
+
+    def _ipython_display_(self) -> None:
+        from artifactflow_nb.widgets.page.display import show_saved
+
+        if self._display.is_live and self.state == RUNNING:
+            self._display.show(self._view())
+        else:
+            show_saved(self._saved_output())
+
+    def _display_(self) -> object:
+        return self.panel  # marimo displays the returned value
+
+    def _repr_html_(self) -> str:
+        return self._saved_output()["text/html"]
 
     def __repr__(self) -> str:
         return f"Study({self.name!r}, state={self.state!r})"
