@@ -161,8 +161,8 @@ class GraphConfig(CardMixin):
         try:
             return self.__dict__["nodes"][name]
         except KeyError:
-            known = ", ".join(self.__dict__.get("nodes", ()))
-            raise AttributeError(f"There is no node {name!r} in the graph configuration. Nodes: {known}.") from None
+            nodes = ", ".join(self.__dict__.get("nodes", ()))
+            raise AttributeError(f"There is no node {name!r} in the graph configuration. Nodes: {nodes}.") from None
 
     def __repr__(self) -> str:
         changed = ", ".join(f"{path}={value!r}" for path, value in flatten_nodes(self.changed))
@@ -262,12 +262,12 @@ def _problem(packaged: Mapping[str, ConfigNode], detail: Any) -> str:
         hint = did_you_mean(path, packaged)
         return f"there is no {brief(path)} (which is {value}).{hint} Known: {', '.join(packaged)}."
     fields = type(packaged[node]).model_fields
-    known = ", ".join(fields)
+    names = ", ".join(fields)
     if is_unknown:
-        return f"there is no {brief(path)} (which is {value}).{did_you_mean(inside[0], fields)} {node} has: {known}."
+        return f"there is no {brief(path)} (which is {value}).{did_you_mean(inside[0], fields)} {node} has: {names}."
     if not inside:
-        return f"{path} is {value}; it must hold some of: {known}."
+        return f"{path} is {value}; it must hold some of: {names}."
     allowed = fields[inside[0]].description
     if isinstance(detail["input"], int) and detail["input"] > _LARGEST:
         allowed = f"{allowed} to {_LARGEST:,}"
-    return f"{path} is {value}; it must be {allowed}. {node} has: {known}."
+    return f"{path} is {value}; it must be {allowed}. {node} has: {names}."

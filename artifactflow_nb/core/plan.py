@@ -145,7 +145,7 @@ class Plan:
                 "steps; each step has id, title, description, status and result."
             ) from None
         if len({step.id for step in steps}) < len(steps):
-            raise UsageError("Two steps of the plan have the same id. Give each step a different one.")
+            raise UsageError("Two steps of the plan have the same id. Give each step an id of its own.")
         return plan
 
     @property

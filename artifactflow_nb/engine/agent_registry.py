@@ -193,7 +193,7 @@ class AgentRegistry:
         try:
             select_tools(specs, [entry for entry in self._tools if not self._refusal(entry.name, agent)])
         except UsageError as error:
-            raise UsageError(f"Invalid tools for agent {agent!r}: {error}") from None
+            raise UsageError(f"The tools of the agent {agent!r} are invalid: {error}") from None
 
     def _tools_of(self, config: AgentConfig, graph: GraphConfig) -> tuple[Tool, ...]:
         """Return the configured tools of an agent, then the agent's own tools, then tools that were added later."""

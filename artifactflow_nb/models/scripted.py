@@ -37,7 +37,7 @@ class ScriptedModel(LocalModel):
     def __init__(self, turns: Iterable[ScriptedTurn] | Script, *, chunk_chars: int = 16, delay_s: float = 0.0) -> None:
         self.requests: list[ModelRequest] = []
         if not callable(turns) and not isinstance(turns, Iterable):
-            raise UsageError(f"turns is {brief(turns)}; pass a list of turns, or a function that returns the next one.")
+            raise UsageError(f"turns is {brief(turns)}; pass a list of turns or a function that returns the next turn.")
         self._script = turns if callable(turns) else script_from_turns(turns)
         self._chunk_chars = chunk_chars
         self._delay_s = delay_s

@@ -67,7 +67,7 @@ def load_plugins(plugins: Iterable[Plugin | str]) -> list[Plugin]:
     for plugin in plugins:
         installed = {entry.name: entry for entry in entry_points(group=GROUP)} if isinstance(plugin, str) else {}
         if isinstance(plugin, str) and plugin not in installed:
-            known = ", ".join(installed) or "none"
-            raise UsageError(f"No installed package has a plugin {brief(plugin)}. Installed plugins: {known}.")
+            names = ", ".join(installed) or "none"
+            raise UsageError(f"No installed package has a plugin {brief(plugin)}. Installed plugins: {names}.")
         loaded.append(installed[plugin].load() if isinstance(plugin, str) else plugin)
     return loaded

@@ -140,13 +140,13 @@ def source_entries(markdown: str) -> list[re.Match[str]]:
             lists.append((heading.start(), len(markdown)))
             list_level = level
     numbers = {entry[1] for entry in entries if _is_within(entry.start(), lists)}
-    if listed := [
+    if in_lists := [
         entry
         for entry in entries
         if _is_within(entry.start(), lists)
         or (entry[1] not in numbers and "]" in markdown[entry.start() : entry.end(1) + 1])
     ]:
-        return listed
+        return in_lists
     section = max((heading.start() for heading in headings if heading[1]), default=0)
     last = [entry for entry in entries if entry.start() >= section]
     lines = markdown[section : last[0].start()].splitlines() if last else []

@@ -162,8 +162,8 @@ def serve() -> None:
 
     def work() -> None:
         while True:
-            file, known = requests.get()
-            _send(answers, read_file(file, known, PDF))
+            file, indexed = requests.get()
+            _send(answers, read_file(file, indexed, PDF))
 
     threading.Thread(target=work, daemon=True).start()
     _send(answers, os.getppid())

@@ -110,8 +110,8 @@ def store_vectors(
     stored = dimension if state is None else state.dimension
     if wrong := next((len(vector) for vector in vectors if len(vector) != stored), None):
         raise UsageError(
-            f"The embedding model {model!r} returned a vector of {wrong} numbers, but the stored ones have {stored}. "
-            f"The endpoint may use another model under this name now. Nothing of this batch was stored."
+            f"The embedding model {model!r} returned a vector of {wrong} numbers, but the stored vectors have "
+            f"{stored}. The endpoint may use another model under this name now. Nothing of this batch was stored."
         )
     array = np.asarray(vectors, dtype=np.float32)
     array /= np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)

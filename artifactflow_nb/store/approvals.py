@@ -279,7 +279,7 @@ def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
     ).fetchone()
     if row is None:
         raise NotFound(
-            f"There is no approval request {brief(request_id)} in this store. wb.pending() lists the open ones."
+            f"There is no approval request {brief(request_id)} in this store. wb.pending() lists the open requests."
         )
     return row
 

@@ -594,7 +594,7 @@ def remove_messages(db: sqlite3.Connection, message_ids: Iterable[str]) -> None:
     )
     db.execute(f"DELETE FROM messages WHERE message_id IN {_THESE}", ids)  # noqa: S608 - constants
     while texts:  # other runs may use the same texts, for example the system prompt
-        parts = db.execute(f"SELECT DISTINCT part FROM text_parts WHERE sha256 IN {_THESE}", (json.dumps(texts),))  # noqa: S608
-        candidates = [row[0] for row in parts]
+        rows = db.execute(f"SELECT DISTINCT part FROM text_parts WHERE sha256 IN {_THESE}", (json.dumps(texts),))  # noqa: S608
+        candidates = [row[0] for row in rows]
         db.execute(_UNUSED_TEXTS, (json.dumps(texts),))
         texts = candidates

@@ -27,16 +27,16 @@ def select_tools(specs: Iterable[str], tools: Iterable[Tool], *, skip_unknown: b
 
     Errors: `UsageError` for an unknown spec, with the known names and categories.
     """
-    known = {entry.name: entry for entry in tools}
+    by_name = {entry.name: entry for entry in tools}
     selected: dict[str, Tool] = {}
     for spec in specs:
-        is_name = spec in known and spec not in GROUP_NAMES
-        matches = [known[spec]] if is_name else [entry for entry in known.values() if spec in {ALL, entry.category}]
+        is_name = spec in by_name and spec not in GROUP_NAMES
+        matches = [by_name[spec]] if is_name else [entry for entry in by_name.values() if spec in {ALL, entry.category}]
         # A group may be empty: the MCP servers of a workbench are started after its agents were configured.
         if not matches and not skip_unknown and spec not in GROUP_NAMES:
-            categories = dict.fromkeys([*GROUP_NAMES, *(entry.category for entry in known.values())])
+            categories = dict.fromkeys([*GROUP_NAMES, *(entry.category for entry in by_name.values())])
             raise UsageError(
-                f"There is no tool {spec!r} and no category of this name. Tools: {', '.join(known) or 'none'}; "
+                f"There is no tool {spec!r} and no category of this name. Tools: {', '.join(by_name) or 'none'}; "
                 f"categories: {', '.join(categories)}."
             )
         selected |= {entry.name: entry for entry in matches if entry.name not in selected}

@@ -204,7 +204,7 @@ class MetricsView(ChatHost):
             return Node("table", f"<p>{escape(text)}</p>", css="af-quiet", text=text)
         columns = [(str(frame.columns[0]), by), *((name, text) for name, text in _SHOWN.items() if name in frame)]
         headings = [translate(heading, context="column") for _, heading in columns]
-        head = "".join(map(self._heading, (name for name, _ in columns), headings, [is_saved] * len(columns)))
+        head_row = "".join(map(self._heading, (name for name, _ in columns), headings, [is_saved] * len(columns)))
         longest = {name: frame[name.replace("_p50_", "_p95_")].max() for name, _ in columns if name.endswith("_ms")}
         body, lines = "", []
         for key, group_name, values in self._groups():
@@ -215,7 +215,7 @@ class MetricsView(ChatHost):
                 html = time_html(values[name].to_pydatetime()) if name == "started_at" else text
                 body += f"<td>{html}{_bar(values[name], longest.get(name))}</td>"
             body += "</tr>"
-        html = f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        html = f'<table class="af-table"><thead><tr>{head_row}</tr></thead><tbody>{body}</tbody></table>'
         html = scroll_box(html, "af-table-box", translate(self.label))
         rows = translate_count(len(frame) - MAX_ROWS, "row")
         notes = [translate("… {rows} more: {code}", rows=rows, code=self.code)] if len(frame) > MAX_ROWS else []

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 
-from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.language import EnglishText, translate
 from artifactflow_nb.core.text.format import translate_count
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
@@ -65,14 +65,14 @@ class PendingView(PolledView):
 
     async def load(self) -> None:
         """Load the open requests."""
-        found: list[ApprovalRequest] = await self._engine.database.read(lambda db: load_open_requests(db, self._run_id))
+        requests = await self._engine.database.read(lambda db: load_open_requests(db, self._run_id))
         if self._run_id is not None:
             await self._run_listener.listen_to(self._engine.controller, self._run_id)
-            open_ids = {request.id for request in found}
+            open_ids = {request.id for request in requests}
             gone = [request for request_id, request in self._requests.items() if request_id not in open_ids]
             self._decided |= {request.id: labels.request_sentence(request) for request in gone}
-        self._requests = {request.id: TranscriptRequest.from_stored(request) for request in found}
-        self._run_of = {request.id: request.run_id for request in found}
+        self._requests = {request.id: TranscriptRequest.from_stored(request) for request in requests}
+        self._run_of = {request.id: request.run_id for request in requests}
         self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in dict.fromkeys(self._run_of.values())}
 
     async def _follow(self) -> None:

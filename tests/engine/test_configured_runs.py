@@ -113,7 +113,7 @@ async def test_unknown_configured_tool_is_an_error_at_the_start_of_a_run(open_en
     """Tools are registered after the workbench is created, so a misspelt name is reported at the start of a run."""
     engine = await open_engine(["Yes."], **configured({"search_agent": {"tools": ["mcp", "lok"]}}))
     engine.register_tool(look)
-    with pytest.raises(UsageError, match=r"Invalid tools for agent 'search_agent': There is no tool 'lok'.*look.*mcp"):
+    with pytest.raises(UsageError, match=r"agent 'search_agent' are invalid: There is no tool 'lok'.*look.*mcp"):
         await engine.controller.execute("Look.")
 
 
@@ -140,7 +140,7 @@ async def test_tool_of_another_flow_cannot_be_configured(
 async def test_error_for_an_unknown_tool_lists_only_available_tools(open_engine: OpenEngine, spec: str) -> None:
     """The category `plan` is unknown in the research flow, too."""
     engine = await open_engine(["Yes."], **configured({"executor": {"tools": [spec]}}))
-    with pytest.raises(UsageError, match=f"Invalid tools for agent 'executor': There is no tool '{spec}'") as refused:
+    with pytest.raises(UsageError, match=f"agent 'executor' are invalid: There is no tool '{spec}'") as refused:
         await engine.controller.execute("Look.")
     for name in ("plan_create", "plan_decide", "report_failure", "call_subagent", " plan"):
         assert name not in str(refused.value).partition("Known: ")[2]

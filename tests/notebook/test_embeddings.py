@@ -195,7 +195,7 @@ def test_wrong_dimension_is_an_error_that_stores_nothing(open_on: Any) -> None:
     with EmbeddingServer(lambda text, _n: [1.0] * (3 if "Note 9." in text else 4)) as server:
         wb = open_on(server)
         with pytest.raises(
-            af.errors.UsageError, match=r"'embedder' returned a vector of \d numbers, but the stored ones have \d"
+            af.errors.UsageError, match=r"'embedder' returned a vector of \d numbers, but the stored vectors have \d"
         ):
             wb.sources.embed()
         assert wb.sources.embed(dry_run=True).passages == N_NOTES

@@ -302,7 +302,7 @@ def test_numbers_of_glyphs_are_read_as_letters() -> None:
     ("data", "problem"),
     [
         (pdf(PICTURE, PICTURE), "needs OCR: its 2 pages are pictures without text. Add a copy with a text layer"),
-        (encrypted(pdf("Secret."), "key"), "is encrypted and needs a password. Add a copy without one"),
+        (encrypted(pdf("Secret."), "key"), "is encrypted and needs a password. Add a copy without a password"),
         (b"%PDF-1.4 nonsense", "cannot be read: it is not a PDF, or it is broken"),
         (pdf("Herons nest.")[:300], "cannot be read: it is not a PDF, or it is broken"),
         (b"", "is empty"),

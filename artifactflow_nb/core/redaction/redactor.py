@@ -39,8 +39,8 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._known = spellings_of(secrets)
-        known = (pattern_form(spelling, pattern=spelling_pattern(spelling)) for spelling in self._known)
-        self._forms = (*known, *FORMS)
+        known_forms = (pattern_form(spelling, pattern=spelling_pattern(spelling)) for spelling in self._known)
+        self._forms = (*known_forms, *FORMS)
         self._cached = lru_cache(_CACHE_SIZE)(self._redact)
 
     def __repr__(self) -> str:
@@ -101,11 +101,11 @@ class Redactor:
             before = text
             for form in self._forms:
                 if any(sign in text for sign in form.signs) and (spans := list(form.find(text))):
-                    parts, position = [], 0
+                    pieces, position = [], 0
                     for start, end in spans:
-                        parts += [text[position:start], MASK]
+                        pieces += [text[position:start], MASK]
                         position = end
-                    text = "".join([*parts, text[position:]])
+                    text = "".join([*pieces, text[position:]])
             if text == before:
                 break
         return text
@@ -153,11 +153,11 @@ def is_same_text(recorded: str, now: str) -> bool:
 
     A mask stands for no spaces, quotes, brackets or separators: no mask hides a change of the text around a secret.
     """
-    first, *parts = recorded.split(MASK)
-    if not parts or not now.startswith(first):
+    first, *pieces = recorded.split(MASK)
+    if not pieces or not now.startswith(first):
         return recorded == now
     at = len(first)
-    for part in parts[:-1]:
+    for part in pieces[:-1]:
         if not part:  # adjacent masks count as one
             continue
         secret = _SECRET.match(now, at)
@@ -165,7 +165,7 @@ def is_same_text(recorded: str, now: str) -> bool:
         if position < 0 or not _may_be_secret(now, at, position):
             return False
         at = position + len(part)
-    return now.endswith(parts[-1]) and _may_be_secret(now, at, len(now) - len(parts[-1]))
+    return now.endswith(pieces[-1]) and _may_be_secret(now, at, len(now) - len(pieces[-1]))
 
 
 def _may_be_secret(now: str, start: int, end: int) -> bool:

@@ -27,8 +27,8 @@ def depth_after(depth: int, line: str) -> int:
 
 def repeated_head(fold: str, depth: int) -> str:
     """Return the tags that open a split fold again, with its summary."""
-    head = _HEAD.match(fold)
-    return f"{head[0] if head else ''}\n{'<details>' * (depth - 1)}\n"
+    opening = _HEAD.match(fold)
+    return f"{opening[0] if opening else ''}\n{'<details>' * (depth - 1)}\n"
 
 
 def fold_rule(state: StateBlock, first: int, end: int, silent: bool) -> bool:

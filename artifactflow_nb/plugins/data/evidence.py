@@ -93,10 +93,10 @@ class EvidenceList(DisplayList[ComputedEvidence]):
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
             return super().__getitem__(key)
-        known = self._ipython_key_completions_()
-        if key not in known:
-            listed = ", ".join(dict.fromkeys(known)) or "none"
-            raise NotFound(f"There is no evidence {brief(key)}.{did_you_mean(key, known)} Known: {listed}.")
+        ids = self._ipython_key_completions_()
+        if key not in ids:
+            shown_ids = ", ".join(dict.fromkeys(ids)) or "none"
+            raise NotFound(f"There is no evidence {brief(key)}.{did_you_mean(key, ids)} Known: {shown_ids}.")
         return next(evidence for evidence in reversed(self) if evidence.result.evidence_id == key)
 
     def _ipython_key_completions_(self) -> list[str]:

@@ -91,9 +91,9 @@ class Data(DataResults, CardMixin):
             raise UsageError("Queries need DuckDB, which is not installed: pip install 'artifactflow-nb[data]'")
         if not frames:
             raise UsageError("Pass DataFrames by name: wb.data.share(casts=casts).")
-        known = {name.casefold(): name for name in self._shared.frames}
+        names = {name.casefold(): name for name in self._shared.frames}
         for name in frames:
-            if known.setdefault(name.casefold(), name) != name or not name.isidentifier():
+            if names.setdefault(name.casefold(), name) != name or not name.isidentifier():
                 raise UsageError(f"{brief(name)} is in use in another case, or is no name of a variable; rename it.")
         self._change(self._shared.frames | {name: SharedFrame.of(name, frame, see) for name, frame in frames.items()})
 

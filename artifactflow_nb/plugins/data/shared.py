@@ -78,7 +78,7 @@ class SharedData:
         """Return a frame by its name in any case; `ToolError` with the known names."""
         if not self.frames:
             raise ToolError(NOTHING_SHARED)
-        by_name = {known.casefold(): frame for known, frame in self.frames.items()}
+        by_name = {shared_name.casefold(): frame for shared_name, frame in self.frames.items()}
         if (frame := by_name.get(name.strip().casefold())) is None:
             hint = did_you_mean(name, self.frames)
             raise ToolError(f"There is no shared table {name!r}.{hint} Shared tables: {', '.join(self.frames)}.")

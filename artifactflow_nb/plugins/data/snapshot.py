@@ -130,16 +130,16 @@ def _readable(series: "pd.Series[Any]", label: str) -> "tuple[pd.Series[Any] | N
     is_plain = kind in _KINDS and type(dtype).__name__ != "SparseDtype" and dtype.itemsize in {1, 2, 4, 8}
     if is_plain and (kind, dtype.itemsize) != ("f", 2):
         return None if getattr(dtype, "isnative", True) else series.astype(dtype.newbyteorder("=")), _KINDS[kind]
-    found = pd.api.types.infer_dtype(series, skipna=True)
-    if found in _OBJECTS and dtype != "longdouble":
+    inferred = pd.api.types.infer_dtype(series, skipna=True)
+    if inferred in _OBJECTS and dtype != "longdouble":
         try:  # None also stands for the NaN of decimals, which SQL cannot read
             values = series.where(series.notna(), None) if kind == "O" else series
-            return values.astype(_OBJECTS[found][1]), _OBJECTS[found][0]
+            return values.astype(_OBJECTS[inferred][1]), _OBJECTS[inferred][0]
         except OverflowError:
             raise UsageError(f"{label} holds integers of more than 64 bits; convert it with .astype(float).") from None
     types = sorted({type(value).__name__ for value in series[series.notna()].head(10_000)})
     advice = f"{dtype} values ({', '.join(types[:5])}); convert it to text, numbers or times"
-    raise UsageError(f"{label} holds {_ADVICE.get(found, _ADVICE.get(str(dtype).partition('[')[0], advice))}.")
+    raise UsageError(f"{label} holds {_ADVICE.get(inferred, _ADVICE.get(str(dtype).partition('[')[0], advice))}.")
 
 
 def _buffer(series: "pd.Series[Any]") -> memoryview:

@@ -39,7 +39,7 @@ class Statement:
         except duckdb.Error as error:
             raise Refused(f"The SQL cannot be read: {first_lines(error)}") from None
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise Refused(f"Pass exactly one SELECT; the SQL has {len(statements)} statements or another kind.")
+            raise Refused(f"Pass exactly one SELECT; the SQL is another statement, or several ({len(statements)}).")
         tree = self._tree(sql)
         if tree.get("error") or len(tree.get("statements", ())) != 1:
             raise Refused(f"The SQL cannot be checked, {tree.get('error_message', '')!r}; write it as one SELECT.")
@@ -125,8 +125,8 @@ def _counts(value: Any, rule: str, scalars: frozenset[str]) -> Iterator[str]:
         if not name or name in scalars:
             continue
         if name not in AGGREGATES:  # also a macro, which may be an aggregate of an expression
-            known = ", ".join(sorted(AGGREGATES))
-            raise Refused(f"{rule}: {name} could show the value of a single row. Use one of {known}.")
+            names = ", ".join(sorted(AGGREGATES))
+            raise Refused(f"{rule}: {name} could show the value of a single row. Use one of {names}.")
         if node.get("filter") or (node.get("order_bys") or {}).get("orders") or node.get("schema"):
             raise Refused(f"{rule}: write {name}(column), and the condition into WHERE.")
         columns = []

@@ -67,7 +67,7 @@ def find_work(title: str, info: Mapping[str, str], pages: Sequence[str]) -> Work
     lines = _head(title, first)
     own = [line for line in lines if not _OTHER_WORK.search(line.partition("10.")[0])]
     labelled = [
-        found[1] for line in own if (found := _LABELLED_DOI.search(line)) and not _PROSE.search(line[found.end() :])
+        match[1] for line in own if (match := _LABELLED_DOI.search(line)) and not _PROSE.search(line[match.end() :])
     ]
     doi = next(filter(None, map(find_doi, [metadata, *labelled])), "")
     stamp = _ARXIV_STAMP.search(first)

@@ -308,6 +308,6 @@ def _check(tree: BlockTree, changed: Sequence[Block]) -> tuple[Block, ...]:
     for block in changed:
         same = [sibling for sibling in after.children(block.parent) if fold_name(sibling.name) == fold_name(block.name)]
         if len(same) > 1 and block.block_id in after:
-            place = f"in {after.path(block.parent)!r}" if block.parent else "at the top level"
-            raise UsageError(f"There is already a block {block.name!r} {place}. Choose another name or another place.")
+            where = f"in {after.path(block.parent)!r}" if block.parent else "at the top level"
+            raise UsageError(f"There is already a block {block.name!r} {where}. Choose another name or another place.")
     return tuple(changed)

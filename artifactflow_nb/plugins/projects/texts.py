@@ -117,7 +117,7 @@ async def start_writing(ctx: RunContext, state: AgentState, key: str, args: Gene
     tree = await wait_until_ready(ctx, state, key, args.field_name)
     block = find_text_block(tree, args.field_name)
     if block.writer == USER and not await ctx.services.approvals.decisions([key]):
-        raise ToolError(f"The person wrote {block.name!r} meanwhile. Their text stays, unless they ask for a new one.")
+        raise ToolError(f"The person wrote {block.name!r} meanwhile. Their text stays, unless they ask for a new text.")
     check_ready(tree, block)
     info, _ = await current_project(ctx)
     skills = await find_skills(ctx, block.prompt, args.style_hint)

@@ -146,7 +146,7 @@ def open_pdf(data: bytes) -> Iterator[Any]:
             yield document
         except pdfium.PdfiumError as error:
             if error.err_code == _PASSWORD_ERROR:
-                raise UnreadableFile("is encrypted and needs a password. Add a copy without one") from None
+                raise UnreadableFile("is encrypted and needs a password. Add a copy without a password") from None
             if error.err_code == _SECURITY_ERROR:
                 raise UnreadableFile(
                     "is encrypted in a way that cannot be read. Add a copy without encryption"

@@ -215,7 +215,7 @@ def read_config_file(path: Path, setting: str) -> bytes:
         return local_files.read_bytes(path.expanduser())
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: no such user; ValueError: a null character
         reason = error if isinstance(error, RuntimeError) else local_files.reason(error)
-        raise UsageError(f"{setting} is the path {brief(str(path))}, and that cannot be read: {reason}.") from None
+        raise UsageError(f"{setting} names the file {brief(str(path))}, which cannot be read: {reason}.") from None
 
 
 def read_servers(source: Any, path: Path | None = None) -> dict[str, McpServer]:

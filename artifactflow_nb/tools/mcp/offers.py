@@ -161,7 +161,7 @@ def offers_from_json(text: object) -> McpToolOffers:
         return tuple(offer.model_copy(update={"parameters": normalize_schema(offer.parameters)[0]}) for offer in offers)
     except (ValidationError, ValueError) as error:
         raise CassetteError(
-            f"The recorded tools of MCP servers cannot be read: {str(error).splitlines()[0]:.200}. Record it again."
+            f"The recorded tools of MCP servers cannot be read: {str(error).splitlines()[0]:.200}. Record them again."
         ) from None
 
 

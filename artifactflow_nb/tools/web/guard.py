@@ -322,7 +322,7 @@ def authority(url: str) -> str:
 def _parse(url: str) -> tuple[str, _Host, int, str]:
     """Return scheme, host, port and path; `ToolError` for an address that is invalid or ambiguous between parsers."""
     if len(url) > _MAX_URL_CHARS:
-        raise ToolError(f"The address has {len(url)} characters; the limit is {_MAX_URL_CHARS}. Pass a shorter one.")
+        raise ToolError(f"The address has {len(url)} characters; the limit is {_MAX_URL_CHARS}. Shorten the address.")
     if _FORBIDDEN.search(url):
         raise ToolError(
             f"The address {_display(url)} has spaces, backslashes or control characters. Percent-encode them."

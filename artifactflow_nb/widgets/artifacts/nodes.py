@@ -321,9 +321,9 @@ def saved_artifacts(
         folds.append(Node(f"of-{artifact_id}", html, "fold", "af-artifact", is_chosen, children=children))
     first = translate("Artifacts: {title}", title=title) if title else translate("Artifacts")
     plain = "\n".join([first, *(lines or [f"  {translate('No artifacts yet.')}"])])
-    head = f"<strong>{translate('Artifacts')}</strong> {escape_with_language(title)}"
+    heading = f"<strong>{translate('Artifacts')}</strong> {escape_with_language(title)}"
     nothing = [] if folds else [Node("nothing", f"<p>{translate('No artifacts yet.')}</p>", css="af-quiet")]
-    return (Node("head", head, css="af-art-head", text=plain), *folds, *nothing)
+    return (Node("head", heading, css="af-art-head", text=plain), *folds, *nothing)
 
 
 def artifact_text(key: str, version: Artifact, rendered: ArtifactTexts, *, with_dates: bool) -> tuple[Node, Node]:

@@ -111,8 +111,8 @@ class Composer:
         first = model or engine.lead.model_name
         models = [first]
         if not is_served and spec is not None:
-            known = await engine.database.read(engine.known_models)
-            models = list(dict.fromkeys([first, *known, *await engine.offered_models()]))
+            known_models = await engine.database.read(engine.known_models)
+            models = list(dict.fromkeys([first, *known_models, *await engine.offered_models()]))
         depths = DEPTHS if spec is not None and spec.depths else ()
         examples = await cls.load_examples(engine)
         return cls(first, models if len(models) > 1 else (), depths, examples, not is_served)

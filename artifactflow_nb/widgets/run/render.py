@@ -301,8 +301,8 @@ class RunRenderer:
         n_calls = sum(call.status == "ok" for run in transcript.with_subruns() for call in run.tool_uses)
         report = transcript.artifacts.get(main_artifact(transcript))
         try:
-            listed = self._listed(text) or (self._listed(self._artifact_text(report)) if report else ())
-            return self._citations(listed, n_calls).apply
+            sources = self._listed(text) or (self._listed(self._artifact_text(report)) if report else ())
+            return self._citations(sources, n_calls).apply
         except StoreError:  # the marks stay text until the store can be read again
             return str
 

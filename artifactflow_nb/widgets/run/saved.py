@@ -61,9 +61,9 @@ def saved_transcript(
 
 def saved_running(question: str) -> SavedOutput:
     """Build the output of a running run that no page can show live; the output depends only on the question."""
-    head = f"<strong>{escape_with_language(question)}</strong>"
+    heading = f"<strong>{escape_with_language(question)}</strong>"
     nodes = (
-        Node("question", head, css="af-question", text=f"{translate('Run')}: {question}"),
+        Node("question", heading, css="af-question", text=f"{translate('Run')}: {question}"),
         Node(
             "hint",
             f"<p>{translate('The cell that waits for the run shows its end: `await run` or `run.wait()`.')}</p>",

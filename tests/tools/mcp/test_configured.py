@@ -33,7 +33,7 @@ def test_configuration_below_mcpservers_is_read(tmp_path: Path) -> None:
     [
         (3, "mcp is int; it must map names to servers"),
         ("{", "mcp is not JSON: "),
-        ("nowhere.json", "mcp is the path 'nowhere.json', and that cannot be read: No such file"),
+        ("nowhere.json", "mcp names the file 'nowhere.json', which cannot be read: No such file"),
         ({"mcpServers": []}, "mcp.mcpServers is list; it must map names to servers."),
         ({"a b": FILES}, "mcp.a b: a server's name begins with a letter"),
         ({"files": "npx"}, "mcp.files is str; it must be a server: command, args, env"),
