@@ -1,8 +1,8 @@
 """Safe reading of files at paths that users pass: regular files only.
 
 Opening a named pipe blocks until it has a writer, and a device may never end. Every path from a user is therefore
-opened here, non-blocking, and anything but a regular file is refused. A few bytes of JSON can take forty times as much
-memory as values, for example as lists in a list: JSON of any origin is parsed with limits on its parts and its nesting.
+opened here, non-blocking, and anything but a regular file is refused. The values of a
+JSON text, for example lists in a list, can take forty times its memory: JSON is read with limits on parts and nesting.
 """
 
 import errno

@@ -107,7 +107,7 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
         return saver
 
     async def aget_tuple(self, config: "RunnableConfig") -> "CheckpointTuple | None":
-        """Return the checkpoint named in `config` or the newest of the thread, with placeholders replaced."""
+        """Return the checkpoint named in `config` or the thread's newest checkpoint, with placeholders replaced."""
         if (stored := await super().aget_tuple(config)) is None:
             return None
         values = self._values.get(_key(stored.config), {})
@@ -136,7 +136,7 @@ class NewestCheckpointSaver(AsyncSqliteSaver):
         metadata: "CheckpointMetadata",
         new_versions: "ChannelVersions",
     ) -> "RunnableConfig":
-        """Store a checkpoint in place of the checkpoint before."""
+        """Store a checkpoint in place of the previous checkpoint."""
         thread_id, namespace, before = _key(config)
         async with self._rolled_back_on_error():
             try:

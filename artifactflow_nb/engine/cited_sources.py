@@ -95,7 +95,7 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[
 
 
 def artifact_evidence(db: sqlite3.Connection, artifact: Artifact, cited: Collection[str] | None = None) -> Evidence:
-    """Load the texts of sources that the author of a version read: its run, or for a manual edit the message's run.
+    """Load the texts of sources that the run of a version read; a manual edit has the run of its message.
 
     If `cited` is None, the sources that the version lists are loaded.
     """

@@ -271,7 +271,7 @@ class Engine:
         return self
 
     def grants_count_since(self) -> datetime | None:
-        """Return the time from which standing decisions count, or None if all count: in a store of this account."""
+        """Return the time from which standing decisions count; None, so that all count, in a store of this account."""
         return self._opened_at if store_problem(self.folder) else None
 
     def _new_controller(self) -> ExecutionController:

@@ -33,7 +33,7 @@ STORE_FILE = "store.db"
 TRUST_VARIABLE = "AF_TRUST_FOLDER"
 """The value 1 allows the files and stores of all folders: for CI, where nobody can be asked."""
 
-_CUSTOM_HEADERS = "OPENAI_CUSTOM_HEADERS"  # the openai client adds them to every request
+_CUSTOM_HEADERS = "OPENAI_CUSTOM_HEADERS"  # the openai client adds these headers to every request
 _COMMAND_CHARS = 1000
 
 

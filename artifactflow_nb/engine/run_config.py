@@ -164,5 +164,5 @@ class RunConfigBuilder:
 
 
 def _model_label(model: Mapping[str, str]) -> str:
-    """Name a model, with the endpoint or, without an endpoint, the kind of the model."""
+    """Name a model and its endpoint; a model that has no endpoint is named with its provider."""
     return f"{model.get('model')} ({model.get('endpoint') or model.get('provider')})"

@@ -48,7 +48,7 @@ class ExportDocument:
         metadata: Provenance as JSON values, for programs.
         evidence: The texts of the cited sources that the run read.
         parts: Parts of a composed text, in order; empty for a text that is stored as a whole.
-        chapters: Parts of the Markdown, in order, each with the text whose list its numbers cite; empty for a
+        chapters: Parts of the Markdown, in order, each with the text that lists the cited sources; empty for a
             text with one list.
     """
 

@@ -316,7 +316,7 @@ class RunContext:
         self.transcripts.clear()
 
     def agent(self, name: str, tools: Sequence[str] = ()) -> BaseAgent:
-        """Return the agent of this name, restricted to `tools` unless empty; `ToolError` for an unknown name.
+        """Return the agent of this name, restricted to `tools` if there are any; `ToolError` for an unknown name.
 
         In a run without questions to the person, the agent does not get the tool `ask_person`.
         """

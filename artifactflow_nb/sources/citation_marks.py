@@ -157,7 +157,7 @@ def source_entries(markdown: str) -> list[re.Match[str]]:
 
 
 def listed_sources(*texts: str) -> dict[int, ListedSource]:
-    """Return the sources in the lists of texts of one run, by number; of two entries with a number the first counts."""
+    """Return the sources in the lists of texts of one run, by number; the first entry with a number counts."""
     sources: dict[int, ListedSource] = {}
     for match in (entry for text in texts for entry in source_entries(text)):
         number, address = int(match[1]), entry_address(match)

@@ -86,7 +86,7 @@ def read_hits(text: str) -> list[SearchHit]:
 
 
 def write_counts(spelled: Mapping[str, str], counts: WordCounts) -> str:
-    """Format the number of passages with each word, as spelled in the question, on one line, including zeros."""
+    """Format in one line how many passages contain each word of the question, including zeros."""
     words = ", ".join(f"‘{spelled.get(term, term)}’ in {n}" for term, n in counts.counts.items())
     return f"Words in the {count(counts.n_passages, 'passage')} searched: {words}"
 

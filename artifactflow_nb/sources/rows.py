@@ -64,7 +64,7 @@ def sources_token(db: sqlite3.Connection) -> tuple[int, int | None]:
 
 
 def main_sections(db: sqlite3.Connection, scope: Sequence[str], limit: int) -> list[tuple[Source, str]]:
-    """Return sources in a scope with the title of the longest section; if they are few, also further sections."""
+    """Return sources in a scope with the title of the longest section; few sources get further sections, too."""
     sql = f"""
         SELECT * FROM (
             SELECT own.*, sections.title AS section,
@@ -118,7 +118,7 @@ def unused_root_name(db: sqlite3.Connection, root: Path) -> str:
 
 
 def shortest_scope(name: str, source_ids: Iterable[str]) -> tuple[str, ...]:
-    """Return the shortest scope of some sources: a prefix for the sources in the folder `name`, and other ids."""
+    """Return the shortest scope of some sources: a prefix for sources in the folder `name`, ids for other sources."""
     prefix = f"{name}/"
     ids = list(source_ids)
     others = [source_id for source_id in ids if not source_id.startswith(prefix)]

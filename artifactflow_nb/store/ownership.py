@@ -70,7 +70,7 @@ class RunLocks:
         self._is_open = True
         for path in self._folder.glob("*.lock"):
             with suppress(OSError):  # no permission to remove the file
-                if (file := lock(path)) is not None:  # None: its engine is running
+                if (file := lock(path)) is not None:  # None: the engine is running
                     unlock(path, file)
 
     def acquire(self) -> str:

@@ -182,7 +182,7 @@ def _current_plan(
     for (content,) in db.execute(_NEWEST_FIRST, (conversation_id, TASK_PLAN_ID, message_id)):
         try:
             plan = Plan.from_json(content)
-        except UsageError:  # a person's edit left no valid plan: the version before counts
+        except UsageError:  # a person's edit left no valid plan: the previous version counts
             continue
         if plan.plan_id == plan_id(tool_call_id):
             return plan

@@ -207,7 +207,7 @@ def test_any_parameters_survive_any_cut(params, data):
 
 
 def test_finish_reason_does_not_affect_calls():
-    """Calls with the reason `stop` are calls, and `tool_calls` without calls has none."""
+    """The reason `stop` discards no calls, and the reason `tool_calls` makes none."""
     assert arguments('{"x": 1}', "stop") == (ToolCall("f", {"x": 1}),)
     assert read([{"content": "text", "tool_calls": None}], "tool_calls") == ()
 

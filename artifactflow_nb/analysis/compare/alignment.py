@@ -117,8 +117,8 @@ class StepDiff(CardMixin):
 def pair_steps(a: RunRows, b: RunRows) -> tuple[StepDiff, ...]:
     """Pair the steps of two runs by position, in order.
 
-    Turns that a fork has copied never differ. If the fork changed the instruction of a delegation, that is a difference
-    of the delegated job, not of the turn with the call.
+    Turns that a fork has copied never differ. If the fork changed the instruction of a delegation, the delegated job
+    differs, not the turn with the call.
     """
     steps_a, steps_b = ({_position(step): step for step in steps_of(run)} for run in (a, b))
     fork_in_a, fork_in_b = _fork_point(b, a), _fork_point(a, b)

@@ -161,7 +161,7 @@ def authorize(action: int, first: str | None, second: str | None, *_context: str
 
 
 def _to_sql_value(value: object) -> object:
-    """Convert a parameter for SQLite, including numpy scalars, which values of frames are.
+    """Convert a parameter for SQLite, also a numpy scalar, which a frame may contain.
 
     A date becomes its midnight in UTC: sqlite3 would bind a date as a text, which compares greater than every number.
     """

@@ -207,7 +207,7 @@ class SpanLog:
             self._spans[key] = replace(self._spans[key], first_token_ms=now_ms)
 
 
-# A gap longer than both this length and this share of the total work time becomes a band: `_BAND_SHARE` of the time.
+# A gap longer than this length and this share of the work time becomes a band, which takes `_BAND_SHARE` of the time.
 _MIN_FOLD_MS = 2000
 _MIN_FOLD_SHARE = 0.6
 _BAND_SHARE = 0.12

@@ -5,8 +5,8 @@ theme's CSS variables; elsewhere (in an `<img>`, on a code host) they are white 
 style are for SVG viewers without CSS variables.
 
 Some pages remove inline SVG from HTML. For such pages there is a fallback image. A page shows either the drawing
-or the image. An `<img>` cannot see the styles of its page, so it carries values for the theme's variables: light ones,
-and dark ones for readers who prefer a dark colour scheme.
+or the image. An `<img>` cannot see the styles of its page, so it carries values for the theme's variables: light
+colours, and dark colours for readers who prefer a dark colour scheme.
 """
 
 import base64

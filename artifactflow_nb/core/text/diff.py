@@ -129,7 +129,7 @@ def _render(rows: Sequence[DiffRow], changed: bool, layout: Layout) -> Iterator[
 
 
 def marked_diff(hunks: str) -> str:
-    """Render hunks of a unified diff as lines: `<del>` and `<ins>`, with changed words in `<mark>`, and `<span>`."""
+    """Render the lines of a unified diff: changed lines as `<del>` or `<ins>` with `<mark>`, others as `<span>`."""
     html = ""
     for is_change, group in groupby(hunks.split("\n"), lambda line: line[:1] in {"-", "+", "\\"}):
         if not is_change:

@@ -97,7 +97,7 @@ _CACHED_BLOCKS = 4096
 
 
 class Footnote(NamedTuple):
-    """A footnote: name, number (0 without a reference), beginning of its plain text, and block with its first mark."""
+    """A footnote: name, number (0 without a reference), beginning of the plain text, block that first refers to it."""
 
     name: str
     number: int

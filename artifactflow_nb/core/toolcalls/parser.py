@@ -95,7 +95,7 @@ class _ValueReader:
         following = self._places.next_call(opened)
         if close and limit and limit[0] < close[0] and (following is None or following > limit[0]):
             raise AmbiguousCall(f"the end of <{tag}> is missing or not clear", close[1])  # a value may quote a call
-        if not close:  # an unclosed value ends with its call if nothing else can be meant
+        if not close:  # an unclosed value ends with its call if no other end is possible
             if limit is None or _MARKUP.search(self._text, opened, limit[0]):
                 raise AmbiguousCall(f"the end of <{tag}> is missing or not clear", opened)
             close = (limit[0], limit[0])

@@ -5,8 +5,8 @@ the whole document cover, where rare words have the largest weights. The weights
 tests and rounded. The score of a sentence depends on the words of the question in the sentence, its paragraph, heading
 and passage, on words that often occur with those words in these documents, and on the worth of the sentence as a quote.
 
-Two rules were measured and left out. Of 357 questions in a reader's own words the first sentence has the fact for
-119, and any sentence for 202. With more weight for the words of the previous sentence the numbers are 118 and 201, with
+Two rules were measured and left out. Of 357 questions in a reader's own words, the first sentence answers
+119, and any sentence 202. With more weight for the words of the previous sentence the numbers are 118 and 201, with
 weights for words that are rare within the document, 120 and 199. A sentence about the opposite still comes first: "was
 false", where the question has "returns true".
 """
@@ -42,7 +42,7 @@ _BEST, _SECOND, _EXACT, _TOGETHER, _ANYWHERE = 2.5, 1.35, 0.75, 1.4, 1.3
 
 # The evidence that a document answers is the share of the question in one passage, less a part of the share that no
 # source has, plus a part of the best passage's rank. A logistic regression found both parts: on questions that six
-# folders answer or do not answer, and on questions about one folder that another folder got.
+# folders answer or do not answer, and on questions about one folder that were put to another.
 _UNKNOWN, _STRENGTH = -0.24, 0.28
 # The least evidence grows with the logarithm of the number of passages, because among many passages some share words
 # with a question by chance. A quote without the figure that the question asks for needs more evidence.

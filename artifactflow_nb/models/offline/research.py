@@ -135,7 +135,7 @@ def _search_results(turn: Turn) -> str:
 
 
 def look_up(turn: Turn) -> Reply:
-    """Search and then read, as far as the agent has the tools, then report."""
+    """Search and then read, each only if the agent has the tool, then report."""
     if turn.has("web_search") and not turn.calls_of("web_fetch"):
         reply = _search(turn)
         if reply is not None:

@@ -68,7 +68,7 @@ def refused_field(status: int, body: object, sent: Mapping[str, Any]) -> str | N
 
 
 def demand(status: int, body: object, refused: Refused) -> str | None:
-    """Add the field that an error demands of messages to `refused`; return a phrase about later requests, or None."""
+    """Add to `refused` the field that messages must have by an error; return a phrase about later requests, or None."""
     words = error_words(body)
     is_demand = status in _STATUS and _DEMANDING.search(words)
     field = next((name for name in _STAND_INS if name in words), None) if is_demand else None

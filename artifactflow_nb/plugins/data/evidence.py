@@ -21,7 +21,7 @@ _TOLERANCE = 1e-9  # the order of a parallel sum changes its last digits
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """A result that was computed again, with the first value that differs; `no data` is also said of a failed query."""
+    """A result that was computed again, with the first value that differs; a failed query has the status `no data`."""
 
     evidence_id: str
     status: Literal["same", "differs", "no data"]

@@ -17,7 +17,7 @@ _BULLET = re.compile(r"(?m)^[\uf020-\uf0ff](?=\s)")
 
 
 def repair_glyphs(text: str, font: str = "") -> str:
-    """Replace private characters with a known meaning, and signs of a font named `Wingdings`; the length stays."""
+    """Replace private characters with a known meaning, and signs of a font named `Wingdings`; keep the length."""
     if signs := _SIGNS_OF_FONTS.get(font):
         text = "".join(signs.get(ord(char) & 0xFF, char) for char in text)
     return text if text.isascii() else _BULLET.sub("•", text).translate(_SYMBOLS)

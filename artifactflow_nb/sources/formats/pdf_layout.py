@@ -158,7 +158,7 @@ def title_of(lines: Sequence[tuple[str, float]]) -> str:
 
 
 class PlacedLine(NamedTuple):
-    """A line with the position of the first letter; a line that pdfium joined with the next also has a lower end."""
+    """A line with the position of the first letter, and the lower end if pdfium joined it with the next line."""
 
     text: str
     x: float
@@ -212,7 +212,7 @@ def mend_words(pages: Sequence[str]) -> Iterator[str]:
 
 
 def _without_heads(pages: Sequence[str]) -> list[str]:
-    """Remove page numbers and running heads: lines at the edges of neighbouring pages that differ by the page's number.
+    """Remove page numbers and running heads: lines at the edges of neighbouring pages that differ only in the number.
 
     The first occurrence of a head without a number stays. If a page has a separate page number, other numbers are data.
     """

@@ -118,7 +118,7 @@ def name_slug(name: str, fallback: str) -> str:
 
 
 def side_files(path: Path) -> list[Path]:
-    """Return the files that belong to the content of a file, for an SQLite database."""
+    """Return the files beside an SQLite database that contain a part of its content; empty for other files."""
     names = (path.with_name(f"{path.name}{suffix}") for suffix in SIDE_FILES)
     return [file for file in names if file.is_file()] if path.suffix.lower() == ".sqlite" else []
 

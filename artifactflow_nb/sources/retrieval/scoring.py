@@ -163,7 +163,7 @@ class Scorer:
 
     @cached_property
     def _identity_shares(self) -> dict[str, float]:
-        """Factors for known names, and for everyday words that no passage has if a passage has a name; others have 1.
+        """Factors of known names, and of everyday words that no passage has beside a known name; other terms have 1.
 
         The person may have chosen such an everyday word: "strong" for a light whose range the text gives.
         """
@@ -174,7 +174,7 @@ class Scorer:
 
     @cached_property
     def _unknown_words(self) -> dict[str, float]:
-        """For each name and each Chinese pair that no passage has: the number of words that it counts as."""
+        """The number of words for which each name or Chinese pair counts that no passage has."""
         occurring = {term for term, count in self.counts.counts.items() if count}
         weights = dict.fromkeys(self.query.names - occurring, _NAME)
         for chain in self.query.chains:
@@ -185,7 +185,7 @@ class Scorer:
 
 
 def _share(chain: Sequence[str], unknown: Sequence[int]) -> dict[str, float]:
-    """Return the number of words that each of several neighbouring unknown pairs of characters counts as.
+    """Return for how many words each of several neighbouring unknown pairs of characters counts.
 
     Characters that also belong to a known neighbouring pair do not count: an unknown pair between two known pairs
     lies across two words and represents no word.

@@ -2,7 +2,7 @@
 
 ::
 
-    query, question, instruction ──> index ──> 30 passages, fused by rank ──> scores of a model ──> those from 5 on
+    query, question, instruction ──> index ──> 30 passages, fused by rank ──> scores of a model ──> scores from 5 on
 
 If a score is missing, the ranking of the index is used.
 """

@@ -343,7 +343,7 @@ class ArtifactPanel(PolledView):
         return await self._write(store.rename(self._authorship, base.artifact_id, title, expected_version=base.version))
 
     async def act_restore(self, act: PageAction) -> str:
-        """Write a version with the text of an earlier one."""
+        """Write a version with the text of an earlier version."""
         shown = self._shown
         if shown is None:
             raise NotFound(translate("This artifact was deleted meanwhile. Choose another artifact."))
