@@ -413,7 +413,7 @@ run"""
 
 
 def test_formula_appears_once_beside_other_styles(chromium: Browser) -> None:
-    """It appears once where a page forces `[hidden]`, and where a sanitiser has removed the drawing."""
+    """The formula appears once where a page forces `[hidden]`, and where a sanitiser has removed the drawing."""
     formula = MarkdownRenderer().html("$x^2$")
     without_drawing = re.sub(r"(<span hidden[^>]*>).*?(</span>)", r"\1x2\2", formula, count=1)
     page = chromium.new_page()

@@ -96,7 +96,7 @@ def test_research_with_approval_follow_up_and_fork(endpoint: DialectServer, tmp_
     ],
 )
 def test_fields_that_a_person_sets_are_refused_once(tmp_path: Path, name: str, refused: list[str]) -> None:
-    """They are left out or renamed from then on, also in the next question; fields that the endpoint accepts stay."""
+    """These fields are left out or renamed from then on, also in the next question; accepted fields stay."""
     wishes = {"temperature": 0.3, "reasoning_effort": "high", "extra_body": {"max_tokens": 900, "seed": 1}}
     with DialectServer(load(name)) as endpoint, af.Workbench(**options(endpoint, tmp_path, **wishes)) as wb:
         wb.sources.add(HANDBOOK)

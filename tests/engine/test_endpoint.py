@@ -140,7 +140,7 @@ def test_broken_stream_is_retried(workbench: Any) -> None:
 
 
 def test_refused_connection_is_retried_only_after_a_success(workbench: Any) -> None:
-    """A server that has answered before may be restarting; a server that never answered is not running or unknown."""
+    """A server that has answered before may be restarting; a server that never answered may not exist."""
     waits: list[float] = []
 
     async def wait(delay_s: float) -> None:

@@ -52,7 +52,7 @@ async def test_last_failure_is_raised_after_the_retries():
     ],
 )
 async def test_retry_after_sets_the_delay(headers, delay):
-    """Seconds, milliseconds or a date, up to a maximum; an invalid value is ignored."""
+    """The delay is in seconds, in milliseconds or a date, up to a maximum; an invalid value is ignored."""
     waits = Waits()
     await take([Answer(status=429, headers=headers), Answer("x")], waits=waits, retry_delay_s=0.25)
     assert waits == [delay]

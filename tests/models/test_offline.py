@@ -105,7 +105,7 @@ async def test_unlisted_report_is_rewritten(sources: SourceManager):
 
 
 async def test_denied_rewrite_still_gives_the_answer(sources: SourceManager):
-    """A follow-up answers if its report may not replace the earlier report, and says so."""
+    """A follow-up whose report may not replace the earlier report answers all the same, and says so."""
     drive = Drive(OfflineModel(), sources)
     await drive.ask(QUESTION)
     drive.refuse["rewrite_artifact:research_report"] = "Permission denied"

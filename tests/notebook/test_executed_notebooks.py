@@ -51,7 +51,7 @@ def by_jupytext(source: Path, target: Path) -> None:
 def test_executed_notebook_shows_the_end_of_its_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, execute: Callable[[Path, Path], None]
 ) -> None:
-    """The display of a run shows, each once, that the run waits for a person, and the end that a cell has awaited."""
+    """The display of a run shows once that the run waits for a person, and once the end that a cell has awaited."""
     monkeypatch.delenv("AF_APPROVALS", raising=False)
     source, target = tmp_path / "source.ipynb", tmp_path / "executed.ipynb"
     cells = [nbformat.v4.new_code_cell(cell) for cell in (MAKE, *CELLS)]

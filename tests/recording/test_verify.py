@@ -84,7 +84,7 @@ def test_failed_and_denied_runs_come_out_the_same(tmp_path: Path) -> None:
 
 
 def test_plan_compose_and_research_of_a_project_come_out_the_same(tmp_path: Path) -> None:
-    """The runs have notes of a person, which the engine adds to results again, and subruns."""
+    """The runs have subruns, and notes of a person, which the engine adds to results again."""
     options: dict[str, Any] = {"setup": test_replay_plan.with_tools, "graph_config": test_replay_plan.CONFIG}
     with open_scene(
         tmp_path / "plan", model=ScriptedModel(test_replay_plan.plan_script), record=tmp_path / "p", **options

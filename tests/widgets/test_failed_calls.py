@@ -40,7 +40,7 @@ def summaries(run: af.Run) -> dict[str, str]:
 
 
 def test_failed_reading_is_visible_without_opening(tmp_path: Path) -> None:
-    """The status, the agent whose calls all failed and the call say so: live, saved, in a chat and in the home."""
+    """The status, the agent whose calls all failed, and the call name the failure, live and saved, in chat and home."""
     wb, run = ask(tmp_path, DELEGATION, READING, "I could not.", "Nobody knows.")
     with wb:
         lines = summaries(run)

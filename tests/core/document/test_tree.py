@@ -194,7 +194,7 @@ def test_reserved_ids_are_not_used() -> None:
      ("# 方法\u2028x", "方法")],
 )  # fmt: skip
 def test_first_line_skips_markdown_marks(content: str, line: str) -> None:
-    """The first line with content, without marks before it."""
+    """The result is the first line with content, without the marks before it."""
     assert text("a", content).first_line(100) == line
     assert text("a", content).first_line(2) == line[:2].rstrip()
 
