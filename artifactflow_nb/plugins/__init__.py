@@ -24,6 +24,7 @@ PUBLIC_NAMES = {
 """Names of `af`, with the module that defines them."""
 
 COMMANDS = {
+    "acp": "artifactflow_nb.plugins.acp.command:add_acp",
     "check": "artifactflow_nb.plugins.claims.command:add_check",
 }
 """Commands of `python -m artifactflow_nb`, each with the function that adds its parser."""
