@@ -41,7 +41,7 @@ _MOST_SESSIONS = 50
 
 
 @dataclass(slots=True)
-class _Session:
+class _EditorSession:
     """A session: its last run, by the run's thread or id, and the number of the last event that the editor got."""
 
     run: str
@@ -56,7 +56,7 @@ class ResearchAgent:
         self._lifecycle = lifecycle
         self._client: Any = None
         self._name = "editor"
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, _EditorSession] = {}
 
     def on_connect(self, conn: Any) -> None:
         """Keep the connection to the editor."""
@@ -91,12 +91,19 @@ class ResearchAgent:
         conversation_id = await self._conversation(session_id)
         if conversation_id is None:
             raise acp.RequestError(-32602, f"There is no session {session_id[:100]!r}.")
-        for message in await self._messages(conversation_id):
+        conversation = await self._lifecycle.conversation(conversation_id)
+        by_id = {message["message_id"]: message for message in conversation["messages"]}
+        branch: list[dict[str, Any]] = []
+        message = by_id.get(conversation["active_message_id"])
+        while message is not None:
+            branch.insert(0, message)
+            message = by_id.get(message["parent_id"])
+        for message in branch:
             await self._update(session_id, acp.update_user_message_text(message["content"]))
             if message["response"]:
                 await self._update(session_id, acp.update_agent_message_text(message["response"]))
             if message["run_id"]:
-                self._sessions[session_id] = _Session(message["run_id"])
+                self._sessions[session_id] = _EditorSession(message["run_id"])
         return schema.LoadSessionResponse()
 
     async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> Any:
@@ -125,17 +132,6 @@ class ResearchAgent:
             return str((await self._lifecycle.result(session_id))["conversation_id"])
         return None
 
-    async def _messages(self, conversation_id: str) -> list[dict[str, Any]]:
-        """Return the messages of the active branch, the oldest first."""
-        conversation = await self._lifecycle.conversation(conversation_id)
-        by_id = {message["message_id"]: message for message in conversation["messages"]}
-        branch: list[dict[str, Any]] = []
-        message = by_id.get(conversation["active_message_id"])
-        while message is not None:
-            branch.insert(0, message)
-            message = by_id.get(message["parent_id"])
-        return branch
-
     # --- turns -------------------------------------------------------------------------------------------------------
 
     async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> schema.PromptResponse:
@@ -148,21 +144,21 @@ class ResearchAgent:
         try:
             pending = (await self._lifecycle.result(session.run))["pending"] if session else []
             if session is None or not pending:
-                session = await self._asked(session_id, text)
+                session = await self._begin_run(session_id, text)
             elif question := next((each for each in pending if each["kind"] == QUESTION_KIND), None):
                 await self._skip_seen(session)
                 await self._decide(question["id"], Decision(approved=False, instruction=text, replaces_call=True))
             else:
                 await self._skip_seen(session)
-                if await self._ask_permissions(session_id, pending):
+                if await self._ask_permissions(session_id, session.run, pending):
                     await self._followed(session_id, session)
-                session = await self._asked(session_id, text)
+                session = await self._begin_run(session_id, text)
         except ArtifactFlowError as error:
             await self._update(session_id, acp.update_agent_message_text(str(error)))
             return schema.PromptResponse(stop_reason="refusal")
         return await self._followed(session_id, session)
 
-    async def _skip_seen(self, session: _Session) -> None:
+    async def _skip_seen(self, session: _EditorSession) -> None:
         """Pass over the events of a run whose messages the editor has loaded."""
         if session.last_event == 0:
             async for event in self._events(session):
@@ -172,10 +168,13 @@ class ResearchAgent:
         """Cancel the run that a prompt of the session waits for."""
         session = self._sessions.get(session_id)
         if session is not None and session.is_running:
-            with suppress(Conflict):  # the run has just ended
-                await self._lifecycle.cancel(session.run)
+            await self._cancel(session.run)
 
-    async def _asked(self, session_id: str, text: str) -> _Session:
+    async def _cancel(self, run: str) -> None:
+        with suppress(Conflict):  # the run has just ended
+            await self._lifecycle.cancel(run)
+
+    async def _begin_run(self, session_id: str, text: str) -> _EditorSession:
         """Begin and start a run."""
         conversation_id = await self._conversation(session_id)
         options = RunOptions(conversation_id=conversation_id)
@@ -184,9 +183,9 @@ class ResearchAgent:
         controller = self._lifecycle.thread.engine.controller
         run = await self._lifecycle.call(controller.begin(text, **options))
         await self._lifecycle.call(controller.start(run))
-        return _Session(run.thread_id)
+        return _EditorSession(run.thread_id)
 
-    async def _followed(self, session_id: str, session: _Session) -> schema.PromptResponse:
+    async def _followed(self, session_id: str, session: _EditorSession) -> schema.PromptResponse:
         """Send the events of the session's new last run, which the editor can cancel meanwhile."""
         self._sessions[session_id] = session
         session.is_running = True
@@ -195,9 +194,9 @@ class ResearchAgent:
         finally:
             session.is_running = False
 
-    async def _follow(self, session_id: str, session: _Session) -> schema.PromptResponse:
+    async def _follow(self, session_id: str, session: _EditorSession) -> schema.PromptResponse:
         """Send the events of a run until the run ends, or asks a question that the next prompt answers."""
-        turn = _Turn()
+        turn = _TurnUpdates()
         while True:
             async for event in self._events(session):
                 session.last_event = event.seq
@@ -206,13 +205,10 @@ class ResearchAgent:
             result = await self._lifecycle.result(session.run)
             if result["status"] != "waiting":
                 return await self._ended(session_id, result)
-            if await self._ask_permissions(session_id, result["pending"]):
-                continue
-            if (result := await self._lifecycle.result(session.run))["status"] != "waiting":
-                return await self._ended(session_id, result)
-            return schema.PromptResponse(stop_reason="end_turn")
+            if not await self._ask_permissions(session_id, session.run, result["pending"]):
+                return schema.PromptResponse(stop_reason="end_turn")
 
-    async def _events(self, session: _Session) -> AsyncIterator[StreamEvent]:
+    async def _events(self, session: _EditorSession) -> AsyncIterator[StreamEvent]:
         batches = await self._lifecycle.stream(session.run, session.last_event)
         if batches is not None:
             async for batch in batches:
@@ -233,21 +229,21 @@ class ResearchAgent:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    async def _ask_permissions(self, session_id: str, requests: Sequence[Mapping[str, Any]]) -> bool:
-        """Ask the editor about each request and store the decisions; False if a request stays open.
+    async def _ask_permissions(self, session_id: str, run: str, requests: Sequence[Mapping[str, Any]]) -> bool:
+        """Ask the editor about each request and store the decisions; False if the agent asks a question.
 
-        A question waits for the next prompt. A request that the person closes without a choice is not decided.
+        The next prompt answers a question. An editor that cancels the turn closes its questions without a choice: the
+        run is cancelled.
         """
         for request in requests:
             if request["kind"] == QUESTION_KIND:
                 choices = "".join(f"\n- {choice}" for choice in request["params"].get("choices", ()))
                 await self._update(session_id, acp.update_agent_message_text(f"\n\n{request['title']}{choices}"))
                 return False
-            reply = await self._client.request_permission(
-                session_id=session_id, tool_call=_call_of(request), options=_options_for(request)
-            )
+            reply = await self._client.request_permission(session_id=session_id, **_permission(request))
             if reply.outcome.outcome != "selected":
-                return False
+                await self._cancel(run)
+                return True
             chosen = reply.outcome.option_id
             await self._decide(request["id"], Decision(chosen != _REJECT, scope="run" if chosen == _RUN else "once"))
         return True
@@ -261,7 +257,7 @@ class ResearchAgent:
         await self._client.session_update(session_id=session_id, update=update)
 
 
-class _Turn:
+class _TurnUpdates:
     """The updates of one turn, from the events of a run: text of the lead, and the calls and plan of all agents."""
 
     def __init__(self) -> None:
@@ -276,13 +272,12 @@ class _Turn:
             case StreamEventType.LLM_CHUNK if data["job_id"] == MAIN_JOB and data["kind"] == "reasoning":
                 yield acp.update_agent_thought_text(data["delta"])
             case StreamEventType.TOOL_START:
-                name = event.tool or ""
+                name, params = event.tool or "", data["params"]
+                about = next((str(value) for value in params.values() if isinstance(value, str | list) and value), "")
+                words = [f"{agent_label(event.agent or '')}: {tool_label(name)}", *filter(None, [clip(about, 80)])]
+                kind = _KINDS.get(name, "other")
                 yield acp.start_tool_call(
-                    data["tool_call_id"],
-                    _call_title(event.agent, name, data["params"]),
-                    kind=_KINDS.get(name, "other"),
-                    status="in_progress",
-                    raw_input=data["params"],
+                    data["tool_call_id"], ": ".join(words), kind=kind, status="in_progress", raw_input=params
                 )
             case StreamEventType.TOOL_COMPLETE:
                 error = [acp.tool_content(acp.text_block(data["error"]))] if data["error"] else None
@@ -316,16 +311,13 @@ def _prompt_text(blocks: Sequence[Any]) -> str:
     return "\n\n".join(["".join(texts), *attached])
 
 
-def _call_title(agent: str | None, tool: str, params: Mapping[str, Any]) -> str:
-    """Return a call in one line: the agent, the tool, and the first parameter."""
-    about = next((str(value) for value in params.values() if isinstance(value, str | list) and value), "")
-    return f"{agent_label(agent or '')}: {tool_label(tool)}" + (f": {clip(about, 80)}" if about else "")
+def _permission(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the call that waits, with the preview of what the call writes, and the choices.
 
-
-def _call_of(request: Mapping[str, Any]) -> schema.ToolCallUpdate:
-    """Return the call that waits for a permission, with the preview of what the call writes."""
+    The choices are once, for the run where the request is about a call, and no.
+    """
     text = "\n\n".join(filter(None, [request["message"], request["preview"]]))
-    return schema.ToolCallUpdate(
+    call = schema.ToolCallUpdate(
         tool_call_id=request["tool_call_id"] or request["id"],
         title=request["title"],
         kind=_KINDS.get(request["tool"], "other"),
@@ -333,12 +325,9 @@ def _call_of(request: Mapping[str, Any]) -> schema.ToolCallUpdate:
         content=[acp.tool_content(acp.text_block(text))] if text else None,
         raw_input=dict(request["params"]),
     )
-
-
-def _options_for(request: Mapping[str, Any]) -> list[schema.PermissionOption]:
-    """Return the choices: once, for the run where the request is about a call, and no."""
-    options = [schema.PermissionOption(option_id=_ONCE, name="Approve", kind="allow_once")]
+    choices: list[tuple[str, str, schema.PermissionOptionKind]] = [(_ONCE, "Approve", "allow_once")]
     if request["kind"] == "tool":
-        name = f"Approve {tool_label(request['tool'])} for this run"
-        options.append(schema.PermissionOption(option_id=_RUN, name=name, kind="allow_always"))
-    return [*options, schema.PermissionOption(option_id=_REJECT, name="Deny", kind="reject_once")]
+        choices.append((_RUN, f"Approve {tool_label(request['tool'])} for this run", "allow_always"))
+    choices.append((_REJECT, "Deny", "reject_once"))
+    options = [schema.PermissionOption(option_id=each, name=name, kind=kind) for each, name, kind in choices]
+    return {"tool_call": call, "options": options}

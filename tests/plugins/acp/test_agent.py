@@ -125,34 +125,41 @@ async def test_decision_of_the_editor_is_stored(tmp_path: Path, option: str, suc
     lifecycle.close()
 
 
-async def test_request_that_the_person_closes_stays_open(tmp_path: Path) -> None:
+async def test_turn_that_the_editor_cancels_cancels_the_run(tmp_path: Path) -> None:
+    """An editor that cancels a turn answers its open questions with `cancelled`."""
     editor = Editor(option=None)
     lifecycle = opened(tmp_path, NOTE)
     async with connected(lifecycle, editor) as agent:
-        session, reply = await write_and_rewrite(agent, tmp_path)
-        assert reply.stop_reason == "end_turn"
-        [request] = await lifecycle.pending()
-        assert request["tool"] == "rewrite_artifact"
-        again = await agent.prompt(session.session_id, [acp.text_block("And now?")])
-        assert again.stop_reason == "refusal"
-        assert "is still waiting" in editor.text()
-        editor.option = "once"
-        await agent.prompt(session.session_id, [acp.text_block("And now?")])
-    assert editor.text().endswith("Rewritten.Now.")
-    assert len(editor.requests) == 3
+        _, reply = await write_and_rewrite(agent, tmp_path)
+    assert reply.stop_reason == "cancelled"
+    assert lifecycle.frames.runs_df()["status"].tolist() == ["completed", "cancelled"]
     lifecycle.close()
 
 
-async def test_cancelled_prompt_cancels_the_run(tmp_path: Path) -> None:
-    editor = Editor(option=None)
+async def test_request_of_a_closed_editor_is_asked_before_the_next_question(tmp_path: Path) -> None:
+    editor, is_asked = Editor(), asyncio.Event()
     lifecycle = opened(tmp_path, NOTE)
+
+    async def never_answer() -> None:
+        is_asked.set()
+        await asyncio.Event().wait()
+
+    editor.on_request = never_answer
     async with connected(lifecycle, editor) as agent:
         session = await agent.new_session(str(tmp_path))
-        editor.on_request = lambda: agent.cancel(session.session_id)
         await agent.prompt(session.session_id, [acp.text_block("Write a note.")])
-        reply = await agent.prompt(session.session_id, [acp.text_block("Write another one.")])
-    assert reply.stop_reason == "cancelled"
-    assert lifecycle.frames.runs_df()["status"].tolist() == ["completed", "cancelled"]
+        prompt = asyncio.create_task(agent.prompt(session.session_id, [acp.text_block("Write another one.")]))
+        await is_asked.wait()
+    with pytest.raises(ConnectionError):
+        await prompt
+    [request] = await lifecycle.pending()
+    assert request["tool"] == "rewrite_artifact"
+    other = Editor()
+    async with connected(lifecycle, other) as agent:
+        await agent.load_session(str(tmp_path), session.session_id)
+        await agent.prompt(session.session_id, [acp.text_block("And now?")])
+    assert len(other.requests) == 1
+    assert other.text() == "Written.Rewritten.Now."
     lifecycle.close()
 
 
