@@ -42,7 +42,7 @@ class ArtifactFlowError(Exception):
 
 
 def wrap_words(text: str) -> str:
-    """Wrap long lines of a text for stderr at words; JupyterLab breaks them within words."""
+    """Wrap long lines of a text for stderr at words, because JupyterLab breaks lines within words."""
     fill = partial(textwrap.fill, width=_LINE_COLUMNS, break_long_words=False, break_on_hyphens=False)
     return "\n".join(fill(line) if len(line) > _LINE_COLUMNS else line for line in text.split("\n"))
 

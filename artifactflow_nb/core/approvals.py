@@ -164,7 +164,7 @@ class Decision:
         approved: Whether the call may run.
         instruction: Message to the agent; may be empty.
         decided_by: `user`, `policy`, or `reviewer` for a model; on a server `http:` and the name of the user.
-        params: Edited parameters of the call; None to run it unchanged.
+        params: Edited parameters of the call; None to run the call unchanged.
         scope: Calls of this tool that the decision covers: `once`, or all later calls of the `run` or `conversation`;
             for a request about hosts, calls to the same hosts, where `once` means `run`, and `always` is possible.
         replaces_call: Whether the instruction replaces the call, which neither runs nor counts as denied.

@@ -149,7 +149,7 @@ class Budget(_Checked):
     def remaining(self, spent: BudgetUsage) -> Self:
         """Return the budget minus this usage, which must be below each limit."""
         remaining = {name: limit - getattr(spent, name) for name, limit in self.limits.items()}
-        # Parallel calls end in any order, and float sums depend on it: rounding keeps replays identical.
+        # Parallel calls end in any order, and float sums depend on the order: rounding keeps replays identical.
         for name in remaining.keys() - {"tokens"}:
             remaining[name] = max(round(remaining[name], _DIGITS), 10**-_DIGITS)
         return self.model_copy(update=remaining)

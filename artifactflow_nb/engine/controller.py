@@ -504,7 +504,7 @@ class ExecutionController:
             ) from error
 
     async def single_request(self, run_id: str) -> ApprovalRequest:
-        """Return the only open request of a run; `NotFound` if there is none, `UsageError` that lists several."""
+        """Return the only open request of a run; `NotFound` for no request, `UsageError` that lists many requests."""
         pending = await self._services.approvals.open_requests(run_id)
         if not pending:
             run = await self._services.runs.get(run_id)

@@ -128,7 +128,7 @@ class FolderFile:
             others: The values of arguments and environment, which override the values of the file.
             key_variables: The environment variables of keys.
 
-        Errors: `UsageError` with the effects of the file and how to allow them.
+        Errors: `UsageError` with the effects of the file, and how to allow the file.
         """
         self._check_keys(others, key_variables)
         if not self.effects or is_trusted(self.path, self.hashes):
@@ -204,8 +204,8 @@ def _hash(content: bytes) -> str:
 def permission_path(file: Path) -> Path:
     """Return the path of the permission for a settings file or a store, in `$XDG_CONFIG_HOME` or `~/.config`.
 
-    The permission is outside of every project, so that a copied folder cannot contain its own permission. It applies to
-    one folder, because commands and paths in a settings file are relative to the folder.
+    The permission is outside of every project, so that a copied folder cannot contain its permission. It is for one
+    folder, because commands and paths in a settings file are relative to the folder.
     """
     configured = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(configured) if Path(configured).is_absolute() else Path.home() / ".config"

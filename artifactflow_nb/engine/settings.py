@@ -47,7 +47,7 @@ _USES_KEY = "uses the key of somebody's account, whose owner may see the queries
 
 
 def _setting(default: Any, effect: str | None, allowed: str = "", *, variable: str = "", **limits: Any) -> Any:
-    """Declare a setting; the text below it is its description.
+    """Declare a setting; the text below the setting is the description.
 
     Args:
         default: The default.
@@ -205,7 +205,7 @@ class Settings(BaseSettings):
                 passed["mcp"] = read_servers(passed["mcp"])
             settings = cls(**passed)
         except ValidationError as error:
-            # The chain of errors would show the values, also of a key.
+            # The chain of errors would show the values, also the value of a key.
             problems = [_problem(detail) for detail in error.errors(include_url=False)]
             raise UsageError("\n".join(first_lines(problems))) from None
         except (RuntimeError, TypeError, ArithmeticError) as error:  # from a method of a value

@@ -72,7 +72,7 @@ def write_report(
 ) -> Path:
     """Write the executed notebook of a run, and the sealed run in the same folder.
 
-    `sealed` is an existing sealed file; if it is None, `seal` writes a file next to the notebook.
+    `sealed` is an existing sealed file; if `sealed` is None, `seal` writes a file next to the notebook.
 
     Returns: Path of the notebook.
 

@@ -293,7 +293,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
 
         Args:
             question: The question.
-            conversation_id: The conversation to continue, a run of it, or an id; None for a new conversation.
+            conversation_id: The conversation to continue, a run in it, or an id; None for a new conversation.
             parent_message_id: The message to continue from, by default the branch's last; None for a new root.
             flow: The name of a flow, or your own graph as `af.adapt(graph)`, which is registered as by
                 `register_flow`; None for `research`.

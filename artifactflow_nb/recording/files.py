@@ -95,7 +95,7 @@ def write_bytes(path: Path, data: bytes, *, replace: bool) -> Path:
 class OnlyWriter:
     """A lock next to a file for the process that may write the file; released by `close` and when the process dies.
 
-    The file need not exist, its folder must. Other instances of the process share the lock: a cell that creates a
+    The folder must exist, the file need not. Other instances of the process share the lock: a cell that creates a
     workbench can be executed again.
 
     Errors: `CassetteError` if another process has the lock.

@@ -436,7 +436,7 @@ class RunLifecycle:
     async def add_sources(self, body: SourcesBody) -> str:
         """Add files to the sources, and return a message for the user.
 
-        Errors: `UsageError` if users may add no files, for a path outside the root folder, and as in `add_sources`.
+        Errors: `UsageError` if users may add no files, or for a path outside the root folder; errors of the engine.
         """
         self.check_writable()
         if self.root is None:

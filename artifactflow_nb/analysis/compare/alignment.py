@@ -174,7 +174,7 @@ def step_parts(step: Step) -> StepParts:
     return {
         "tool": call["tool_name"],
         "parameters": "\n".join(filter(None, [_params_text(orjson.loads(call["args_json"])), unreadable])),
-        # A decision of this call by a person is a step of its own.
+        # A person's decision on this call is a separate step.
         **({"decision": _decision_text(settled)} if settled is not None else {}),
         "result": result,
     }

@@ -39,7 +39,7 @@ ChangedRange = tuple[int, int, int, int]
 def split_lines(text: str) -> list[str]:
     """Split a text into lines that keep their line feeds.
 
-    Unlike `str.splitlines`, it splits at no other character, e.g. not at a form feed or U+2028.
+    Unlike `str.splitlines`, the function splits at no other character, e.g. not at a form feed or U+2028.
     """
     *complete, last = text.split("\n")
     lines = [line + "\n" for line in complete]

@@ -48,7 +48,7 @@ def diff_html(old: str, new: str, *, layout: Layout = "inline", names: tuple[str
     Args:
         old: The old text.
         new: The new text.
-        layout: `inline`, removed lines above added ones; or `side_by_side`, the old text left of the new one.
+        layout: `inline`, removed lines above added lines; or `side_by_side`, the old text left of the new text.
         names: Names of the two texts.
 
     Errors: `UsageError` for another layout.
@@ -221,7 +221,7 @@ class TextDiff:
 
     @property
     def inline(self) -> "TextDiff":
-        """Copy with the inline layout, removed lines above added ones."""
+        """Copy with the inline layout, removed lines above added lines."""
         return replace(self, layout="inline")
 
     @property

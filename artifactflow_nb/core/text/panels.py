@@ -77,8 +77,8 @@ def panel_style(root: str, *styles: str) -> str:
 def stylesheet(*names: str) -> str:
     """Return the CSS for a saved output: the shared style, then the named files; every rule is scoped to `.af-run`.
 
-    The result is one line without comments. Every saved output contains it, and a blank line would end the HTML block
-    when a notebook is converted to Markdown.
+    The result is one line without comments. Every saved output contains the line, and a blank line would end the HTML
+    block when a notebook is converted to Markdown.
     """
     css = "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in (BASE_STYLE, *names))
     return _LINE_BREAK.sub(" ", _COMMENT.sub("", css)).strip()

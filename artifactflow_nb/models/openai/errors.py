@@ -204,7 +204,7 @@ class Endpoint:
         return (BadSample if BAD_SAMPLE.search(reason) else ModelUnavailable)(message)
 
     def empty_error(self, problem: str) -> BadSample:
-        """Return the error for a complete reply that has neither an answer nor calls; another sample may have some."""
+        """Return the error for a complete reply that has neither an answer nor calls; another sample may be better."""
         advice = "Ask again, or choose another model."
         error = BadSample(f"{self.display_url} ended the reply with {problem}. {advice}", retry_after_s=0.0)
         error.is_call = "call" in problem

@@ -75,7 +75,7 @@ class QueryProcess:
         return self._process
 
     def close(self) -> None:
-        """End the process at once; a request that waits for it fails."""
+        """End the process at once; a waiting request fails."""
         self._process = None
         self._end()
 

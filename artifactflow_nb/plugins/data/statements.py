@@ -103,7 +103,7 @@ def _entries(cte_map: Any) -> list[dict[str, Any]]:
 
 
 def _walk(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield all objects of a tree, the outer ones first."""
+    """Yield all objects of a tree, the outer objects first."""
     if isinstance(value, dict):
         yield value
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

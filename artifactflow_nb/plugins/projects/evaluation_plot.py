@@ -24,7 +24,7 @@ _HIGHEST = 10
 
 @dataclass(slots=True)
 class _Graded:
-    """The grades of a block by one reader: the newest name; by dimension the scores, oldest first, and the evidence."""
+    """The grades of a block by one reader: the block's newest name, and the scores and evidence of each dimension."""
 
     name: str = ""
     scores: dict[str, list[float]] = field(default_factory=dict)

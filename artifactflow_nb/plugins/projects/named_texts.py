@@ -271,7 +271,7 @@ def packaged_dimensions() -> tuple[Dimension, ...]:
 
 
 def merge_dimensions(own: Iterable[Dimension]) -> tuple[Dimension, ...]:
-    """Return the packaged dimensions and the project's own; an own dimension replaces a packaged one of its name."""
+    """Return the packaged dimensions and the project's own, which replace packaged dimensions of the same names."""
     return merge_named(packaged_dimensions(), own)
 
 

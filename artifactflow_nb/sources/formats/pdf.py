@@ -57,7 +57,7 @@ class PdfText:
         scanned: Numbers of the pages that are pictures without text.
         broken: Numbers of the pages that pdfium could not read.
         damaged: Numbers of the pages with fonts that do not map glyphs to letters.
-        unread: Further parts of the file, with their number.
+        unread: The parts of the file that are never read, such as `2 comments`, or an empty string.
     """
 
     title: str

@@ -255,7 +255,7 @@ def _without_heads(pages: Sequence[str]) -> list[str]:
 
 
 def _body(parts: Sequence[str], are_heads: Sequence[bool]) -> Sequence[str]:
-    """Return the paragraphs of a page without heads at its edges; return all if all are heads, as on a slide."""
+    """Return the paragraphs of a page without heads at its edges; return all if each is a head, as on a slide."""
     for depth in range(_EDGE_PARTS, 0, -1):
         start, stop = 0, len(parts)
         while start < min(stop, depth) and are_heads[start]:

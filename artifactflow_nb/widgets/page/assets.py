@@ -33,7 +33,7 @@ def _read_scripts(names: Iterable[str]) -> str:
 
 @cache
 def script(language: Language, importer: str = "", style: str = "") -> str:
-    """Return the JavaScript module of every panel; a script that imports its `translate` has its texts translated, too.
+    """Return the JavaScript module of every panel, with translations for the texts of the script `importer`, if any.
 
     `style` is CSS that the module adds to the pages and shadow roots of its panels.
     """

@@ -162,7 +162,7 @@ class Panel(PageWidget):
 
     @property
     def model_id(self) -> str:
-        """Id of the widget; a container that asks for it shows the panel, so its view is opened."""
+        """Id of the widget; a container that asks for the id shows the panel, so the view is opened."""
         if self.comm is None:
             self.start()
         return str(super().model_id)

@@ -70,7 +70,7 @@ class PageStream:
         send: Sends a message to the pages; disconnected pages miss it.
         save: Writes the numbered output into the cell and returns what the cell then contains.
         leave: Called once when the view is closed; from then on the pages show the saved output.
-        report: Called with the state of the view when it has changed since it was opened.
+        report: Called with the state of the view if the state has changed since the opening.
         save_delay_s: Seconds without another `save_soon` before the output is saved.
         disconnect_after_s: Seconds to wait for another page after a page has removed its output.
     """

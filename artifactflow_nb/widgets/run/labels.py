@@ -102,7 +102,7 @@ def outcome_label(outcome: str) -> str:
 
 
 def request_source(request: TranscriptRequest, form: EnglishText = "{tool} within {parent}") -> str:
-    """Name the tool or the asking agent of a request and, in a subrun, its parent: `web search within research`."""
+    """Name the tool or asking agent of a request and, in a subrun, the parent tool: `web search within research`."""
     is_question = request.kind == QUESTION_KIND and request.agent
     tool = agent_label(request.agent) if is_question else tool_label(request.tool)
     return translate(form, tool=tool, parent=tool_label(request.parent_tool)) if request.parent_tool else tool
