@@ -12,6 +12,7 @@ from artifactflow_nb.plugins.data.plugin import DATA, Data, DataResults
 from artifactflow_nb.plugins.graphs import GRAPHS
 from artifactflow_nb.plugins.literature import LITERATURE
 from artifactflow_nb.plugins.literature.references import Literature
+from artifactflow_nb.plugins.otel import OTEL, Traces
 from artifactflow_nb.plugins.projects import PROJECTS
 from artifactflow_nb.plugins.projects.accessor import ProjectFrames, Projects
 from artifactflow_nb.plugins.studies.plugin import STUDIES, Studies
@@ -26,6 +27,7 @@ for _plugin in (
     DATA,
     GRAPHS,
     LITERATURE,
+    OTEL,
     PROJECTS,
     STUDIES,
 ):
@@ -48,6 +50,7 @@ class SealedRunAccessors:
     claims_df = claims_frame.claims_df
     literature = Accessor(Literature)
     data = Accessor(DataResults)
+    otel = Accessor(Traces)
     projects = Accessor(ProjectFrames)
 
 
@@ -57,6 +60,7 @@ class WorkbenchAccessors:
     claims_df = claims_frame.claims_df
     literature = Accessor(Literature)
     data = Accessor(Data)
+    otel = Accessor(Traces)
     projects = Accessor(Projects)
     studies = Accessor(Studies)
 

@@ -29,6 +29,7 @@ from bench import (
     stored,
     streams,
     tool_rounds,
+    traces,
     turns,
 )
 from bench.figures import Figure, print_all
@@ -58,6 +59,7 @@ async def figures() -> AsyncIterator[Figure]:
         blocks,
         masking,
         recording,
+        traces,
         server,
         pdfs,
     ):
