@@ -79,10 +79,12 @@ class AgentNode(ModelNode):
     Attributes:
         max_tool_rounds: Rounds of tool calls after which the agent must answer.
         tools: `all`, categories and names of tools; see `select_tools`.
+        prompt: The text of the prompt, or the name of a prompt file; empty for the agent's own.
     """
 
     max_tool_rounds: PositiveInteger
     tools: ToolNames
+    prompt: Annotated[str, Field(description="the text of a prompt, or the name of a prompt file")] = ""
 
 
 class GraphConfig(CardMixin):
@@ -98,6 +100,7 @@ class GraphConfig(CardMixin):
     - `temperature`: from 0 to 2, or null for the endpoint's own. It takes precedence over the setting `temperature`,
       which is for all agents; a packaged value is sent only to models that are known to take a temperature.
     - `reasoning_effort`: how long the model thinks. `extra_body`: further fields of each request.
+    - `prompt`: the text of the prompt, or the name of a prompt file; empty for the agent's own.
 
     The flow `plan` has further nodes:
 

@@ -18,6 +18,9 @@ Depth = Literal["quick", "standard", "deep"]
 
 DEPTHS: tuple[Depth, ...] = get_args(Depth)
 
+VARIATION_SETTING = "variation"
+"""Run setting with the changes for the run alone: `seed`, `graph_config`, `prompts`; absent without changes."""
+
 DEPTH_SETTING = "depth"
 """Run setting that holds the depth; absent for `standard`."""
 

@@ -252,7 +252,8 @@ class AgentRegistry:
 
 def with_node(config: AgentConfig, node: ConfigNode | None) -> AgentConfig:
     """Return the agent with the values of the agent's configuration node, if there is a node."""
-    values = {name: value for name, value in node or () if name in AgentNode.model_fields}
+    names = AgentNode.model_fields
+    values = {name: value for name, value in node or () if name in names and (name != "prompt" or value)}
     if "tools" in values:
         values["required_tools"] = values.pop("tools")
     return replace(config, **values)

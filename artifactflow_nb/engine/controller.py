@@ -21,6 +21,7 @@ from artifactflow_nb.core.runs import (
     GRAPH_SETTING,
     PARENT_CALL_SETTING,
     SEARCH_SCOPE_SETTING,
+    VARIATION_SETTING,
     WORK_SETTING,
     Outcome,
     ParentCall,
@@ -60,6 +61,7 @@ class RunOptions(TypedDict, total=False):
         clarify: `auto`, `never` or `always`; None for the configured value.
         work: The part of a project to write without a conversation: `{"write": [ids of blocks]}`; None for a chat.
         parent_call: The tool call of another run that this run carries out; None for an independent run.
+        variation: The changes for this run alone: `seed`, `graph_config`, `prompts` by agent; None for no change.
     """
 
     conversation_id: str | None
@@ -73,6 +75,7 @@ class RunOptions(TypedDict, total=False):
     clarify: str | None
     work: Mapping[str, Any] | None
     parent_call: ParentCall | None
+    variation: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,7 @@ class ExecutionController:
         clarify: str | None = None,
         work: Mapping[str, Any] | None = None,
         parent_call: ParentCall | None = None,
+        variation: Mapping[str, Any] | None = None,
     ) -> StoredRun:
         """Check a question and store it as a message with its run, which `start` then drives.
 
@@ -167,7 +171,10 @@ class ExecutionController:
             flow_settings = await spec.check_question(self._services, new)
         limits = None if budget is None else Budget.from_limits(budget)
         clarify = "never" if parent_call is not None else clarify
-        settings = {**await self._engine.run_config.build(flow, limits, model, depth, clarify), **flow_settings}
+        settings = {
+            **await self._engine.run_config.build(flow, limits, model, depth, clarify, variation),
+            **flow_settings,
+        }
         if work is not None:
             settings[WORK_SETTING] = dict(work)
         if parent_call is not None:
@@ -228,6 +235,7 @@ class ExecutionController:
             options["depth"] = answer.settings.get(DEPTH_SETTING, "standard")
             options["clarify"] = answer.settings.get(CLARIFY_SETTING, "never")
             options["work"] = answer.settings.get(WORK_SETTING)
+            options["variation"] = answer.settings.get(VARIATION_SETTING)
         return await self.begin(message.content if content is None else content, **options)
 
     async def _keep_models(self, run: StoredRun, *, may_be_better: bool = False) -> None:

@@ -2,16 +2,26 @@
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.runs import CLARIFIES, CLARIFY_SETTING, DEPTH_SETTING, DEPTHS, GRAPH_SETTING, REVIEWER_SETTING
+from artifactflow_nb.core.runs import (
+    CLARIFIES,
+    CLARIFY_SETTING,
+    DEPTH_SETTING,
+    DEPTHS,
+    GRAPH_SETTING,
+    REVIEWER_SETTING,
+    VARIATION_SETTING,
+)
 from artifactflow_nb.engine.flow_registry import load_graph_config
 from artifactflow_nb.engine.folder_file import store_problem
 from artifactflow_nb.engine.manifest import model_origin
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.models.openai.client import OpenAIModel
+from artifactflow_nb.store.encoding import storable_json
 from artifactflow_nb.store.provenance import load_manifest
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.lead import ask_person
@@ -27,14 +37,21 @@ class RunConfigBuilder:
         self._engine = engine
 
     async def build(
-        self, flow: str, budget: Budget | None, model: str | None, depth: str = "standard", clarify: str | None = None
+        self,
+        flow: str,
+        budget: Budget | None,
+        model: str | None,
+        depth: str = "standard",
+        clarify: str | None = None,
+        variation: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Check the options of a new run, and return its settings as JSON.
 
         The settings include the changes to the packaged configuration. For an adapted graph, the settings include the
         fingerprint of the graph, since only the graph knows its models.
         """
-        changes = self._changes_for(flow, depth)
+        variation = storable_json(dict(variation or {}))
+        changes = self._changes_for(flow, depth, variation)
         budget = budget or self._engine.settings.budget
         limits = {} if budget is None else {"budget": budget.model_dump(exclude_none=True)}
         if fingerprint := self._engine.flows.graph_settings(flow, model):
@@ -49,6 +66,7 @@ class RunConfigBuilder:
             self.check_budget(budget, model)
         changed: dict[str, Any] = {"graph_config": changes} if changes else {}
         changed |= {} if depth == "standard" else {DEPTH_SETTING: depth}
+        changed |= {VARIATION_SETTING: variation} if variation else {}
         changed |= self._clarify_for(flow, depth, clarify)
         changed |= {} if self._engine.reviewer is None else {REVIEWER_SETTING: self._engine.reviewer.rules}
         if model is None:
@@ -56,19 +74,38 @@ class RunConfigBuilder:
         await self._check_model(model)
         return {**limits, "model": model, **changed}
 
-    def _changes_for(self, flow: str, depth: str) -> dict[str, Any]:
-        """Return the configuration changes of a run of this depth; `UsageError` for an unknown depth."""
+    def _changes_for(self, flow: str, depth: str, variation: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the configuration changes of a run of this depth; `UsageError` for an unknown depth or node."""
         if not isinstance(depth, str) or depth not in DEPTHS:
             raise UsageError(f"depth is {brief(depth)}; it must be one of {', '.join(map(repr, DEPTHS))}.")
-        if depth == "standard":
+        if depth == "standard" and not variation:
             return self._engine.graph_config.changed
-        spec = self._engine.flows.specs.get(flow)
-        if spec is None or not spec.depths:
+        spec, specs = self._engine.flows.specs.get(flow), self._engine.flows.specs
+        if spec is None:
+            raise UsageError(
+                f"The flow {brief(flow)} is your own graph: depth, seed, prompts and graph_config are its own."
+            )
+        if depth != "standard" and not spec.depths:
             raise UsageError(f"Runs of the flow {brief(flow)} have no depth; remove depth={brief(depth)}.")
-        merged = {name: dict(values) for name, values in spec.depths[depth].items()}
-        for name, values in self._engine.graph_config.changed.items():
+        merged = {name: dict(values) for name, values in (spec.depths[depth] if depth != "standard" else {}).items()}
+        own = load_graph_config(variation.get("graph_config"), specs).changed
+        prompts, seed = variation.get("prompts", {}), variation.get("seed")
+        if not isinstance(prompts, Mapping) or isinstance(seed, bool) or not isinstance(seed, int | None):
+            raise UsageError(
+                f"prompts is {brief(prompts)} and seed {brief(seed)}; pass texts by agent, a whole number."
+            )
+        texts = {name: {"prompt": text} for name, text in prompts.items()}
+        for name, values in chain(self._engine.graph_config.changed.items(), own.items(), texts.items()):
             merged[name] = {**merged.get(name, {}), **values}
-        return load_graph_config(merged, self._engine.flows.specs).changed
+        config = load_graph_config(merged, specs)
+        if seed is None:
+            return config.changed
+        for name in self._engine.agent_registry.agents_of_flow(flow).keys() & config.nodes.keys():
+            merged[name] = {
+                **merged.get(name, {}),
+                "extra_body": {**getattr(config.nodes[name], "extra_body", {}), "seed": seed},
+            }
+        return load_graph_config(merged, specs).changed
 
     def _clarify_for(self, flow: str, depth: str, clarify: str | None) -> dict[str, str]:
         """Return the setting `clarify` of a run if the flow can ask the person before research; empty for other flows.

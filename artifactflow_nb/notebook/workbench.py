@@ -288,6 +288,9 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         model: str | None = None,
         depth: Depth = "standard",
         clarify: Clarify | None = None,
+        seed: int | None = None,
+        graph_config: Mapping[str, Any] | None = None,
+        prompts: Mapping[str, str] | None = None,
     ) -> Run:
         """Ask a question; the run continues while other cells compute.
 
@@ -301,6 +304,9 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
             model: The name of the model for this run, for agents without a model of their own.
             depth: `quick`, `standard` or `deep`; `forecast` estimates time and cost.
             clarify: Whether the lead asks you first: `auto`, `never` or `always`; None for the setting `clarify`.
+            seed: The seed of the requests of this run, for endpoints that take one.
+            graph_config: Changes to `wb.graph_config` for this run, by node.
+            prompts: Prompts for this run by agent: a text, or the name of a prompt file.
 
         Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
             message, `Conflict` while the branch waits for an earlier answer.
@@ -308,6 +314,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         check_text("question", question)
         conversation = None if conversation_id is None else references.conversation_id(conversation_id)
         flow_name = self._flow_name(flow)
+        changes = {"seed": seed, "graph_config": graph_config, "prompts": prompts}
         return start_run(
             self._thread,
             self._display,
@@ -320,6 +327,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
                 model=model,
                 depth=depth,
                 clarify=clarify,
+                variation={name: value for name, value in changes.items() if value is not None},
             ),
             flow_name,
         )

@@ -14,7 +14,7 @@ from artifactflow_nb import __version__
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.clock_ids import whole_ms
-from artifactflow_nb.core.runs import DEPTH_SETTING, GRAPH_SETTING, PARENT_CALL_SETTING, WORK_SETTING
+from artifactflow_nb.core.runs import DEPTH_SETTING, GRAPH_SETTING, PARENT_CALL_SETTING, VARIATION_SETTING, WORK_SETTING
 from artifactflow_nb.engine.controller import ExecutionController, RunOptions
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
@@ -78,6 +78,7 @@ class RecordingController(ExecutionController):
         settings |= {} if model is None else {"model": model}
         settings |= {DEPTH_SETTING: depth} if (depth := options.get("depth", "standard")) != "standard" else {}
         settings |= {} if work is None else {WORK_SETTING: dict(work)}
+        settings |= {VARIATION_SETTING: changes} if (changes := options.get("variation")) else {}
         async with self._one_by_one:
             parent = await self._parent(conversation_id, options.get("parent_message_id", ParentSelector.ACTIVE))
             return await self._play_or(live, Ask(question, flow, settings, "", parent), conversation_id)

@@ -17,7 +17,7 @@ import orjson
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.clock_ids import derived_id
 from artifactflow_nb.core.local_files import shown_path
-from artifactflow_nb.core.runs import DEPTH_SETTING, PARENT_CALL_SETTING, WORK_SETTING, ParentCall
+from artifactflow_nb.core.runs import DEPTH_SETTING, PARENT_CALL_SETTING, VARIATION_SETTING, WORK_SETTING, ParentCall
 from artifactflow_nb.recording.cassette import Cassette, Head
 from artifactflow_nb.recording.rows import Row
 
@@ -54,6 +54,7 @@ def question_keys(asks: Iterable[Ask], earlier: Mapping[str, str] | None = None)
         chosen += [fork] if fork else []
         chosen += [settings[WORK_SETTING]] if WORK_SETTING in settings else []
         chosen += [{DEPTH_SETTING: settings[DEPTH_SETTING]}] if DEPTH_SETTING in settings else []
+        chosen += [{VARIATION_SETTING: settings[VARIATION_SETTING]}] if VARIATION_SETTING in settings else []
         if (origin := ParentCall.from_settings(settings)) is not None:
             chosen.append({PARENT_CALL_SETTING: origin.place})
         values = ask.flow, ask.question, json.dumps(chosen, sort_keys=True), after

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.budget import Budget, BudgetUsage
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, ModelUnavailable, NotFound, StoreError
+from artifactflow_nb.plugins.studies.grid import VARIATION
 from artifactflow_nb.plugins.studies.tables import (
     CANCELLED,
     DONE,
@@ -291,7 +292,8 @@ class StudyDriver:
         for name, label in {**spec["options"], **cell.factors}.items():
             value = next(value for known, value in spec["values"][name] if known == label)
             options[name] = self._objects.get((name, label), value)
-        return options
+        variation = {name: options.pop(name) for name in VARIATION if name in options}
+        return {**options, "variation": variation}
 
     async def _settle(self) -> None:
         """Take ended tasks out, plan further attempts, and look after the cells that wait."""

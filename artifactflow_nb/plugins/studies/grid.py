@@ -14,7 +14,8 @@ from artifactflow_nb.models.base import model_name
 from artifactflow_nb.plugins.studies.tables import Cell
 from artifactflow_nb.store.encoding import sha256, storable_json
 
-FACTORS = ("model", "flow", "depth", "budget", "clarify")
+VARIATION = ("seed", "graph_config", "prompts")
+FACTORS = ("model", "flow", "depth", "budget", "clarify", *VARIATION)
 """The options of a question that can vary between cells."""
 
 QUESTION = "question"

@@ -1,12 +1,16 @@
 """A study: a stored grid of cells, a run for each, and the same frame from every kernel."""
 
 import asyncio
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from conftest import OpenWorkbench
+from support.chat_endpoint import Answer, ChatServer
 
+import artifactflow_nb as af
 from artifactflow_nb.errors import NotFound, UsageError
 
 QUESTIONS = pd.DataFrame({"question": ["How many?", "Who?"], "expected": ["3", None]})
@@ -88,3 +92,46 @@ def test_name_of_another_plan_is_refused(workbench: OpenWorkbench) -> None:
         wb.studies.start(["How?"], name="one")
     with pytest.raises(NotFound, match="There is no study 'two' in this store. Studies: 'one'"):
         wb.studies["two"]
+
+
+def test_seed_prompt_and_configuration_vary_between_cells(workbench: OpenWorkbench) -> None:
+    """The endpoint gets the seed, and the frame of the cells shows it."""
+    script = {"quick": [Answer("It is so.")], "slow": [Answer("It is so.")]}
+    requests: list[Any] = []
+
+    def answer(request: Any) -> Answer:
+        requests.append(request.body)
+        return script["quick"][0]
+
+    with ChatServer(answer) as server:
+        wb = workbench(model=af.OpenAIModel(server.base_url, None, "quick"), interactive=False)
+        vary = {
+            "seed": [1, 2],
+            "prompts": {"own": {"lead_agent": "You answer in a word."}, "packaged": {}},
+            "graph_config": {"warm": {"lead_agent": {"temperature": 1.5}}},
+        }
+        study = wb.studies.start(["Who?"], vary=vary, name="varied", at_once=1).wait(20)
+    assert set(study.df["state"]) == {"done"}
+    assert [body["seed"] for body in requests] == study.df["seed"].tolist() == [1, 1, 2, 2]
+    assert [body["temperature"] for body in requests] == [1.5] * 4
+    prompts = ["You answer in a word." in body["messages"][0]["content"] for body in requests]
+    assert prompts == [label == "own" for label in study.df["prompts"]]
+    assert wb.query("SELECT seed FROM study_cells ORDER BY 1")["seed"].tolist() == [1, 1, 2, 2]
+
+
+def test_recorded_study_is_the_same_with_another_number_at_once(tmp_path: Path) -> None:
+    """A replay needs no model, and each cell gets the recorded run of its place in the plan."""
+    numbers = count()
+    plan: dict[str, Any] = {"questions": QUESTIONS, "vary": {"seed": [1, 2]}, "repeats": 3, "name": "recorded"}
+
+    def numbered(_request: Any) -> str:
+        return f"Answer {next(numbers)}."
+
+    with af.Workbench(
+        model=af.ScriptedModel(numbered), data_dir=tmp_path / "data", record=tmp_path / "c.jsonl", interactive=False
+    ) as wb:
+        recorded = wb.studies.start(**plan, at_once=4).wait(20).df
+    for at_once in (1, 16):
+        with af.Workbench(replay=tmp_path / "c.jsonl", interactive=False) as replay:
+            frame = replay.studies.start(**plan, at_once=at_once).wait(20).df
+            pd.testing.assert_frame_equal(frame, recorded)
