@@ -261,7 +261,7 @@ class _Copy:
 def write_fork(
     db: sqlite3.Connection, rows: RunRows, change: Change, ids: NewRunIds, columns: Mapping[str, str]
 ) -> None:
-    """Write a fork into the store, in the caller's transaction: a run that can be resumed.
+    """Write a fork, which is a run that can be resumed, into the store, in the caller's transaction.
 
     `columns` has the columns of the fork's row that differ from the forked run: settings, manifest, mode, release.
     """

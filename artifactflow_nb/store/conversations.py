@@ -297,7 +297,7 @@ class ConversationManager:
         The search ignores case and matches parts of words. Errors: `UsageError` if there is no word.
         """
         if not words.strip():
-            raise UsageError("There is no word to search for. Use list_conversations to see all.")
+            raise UsageError("There is no word to search for. Use list_conversations to see all conversations.")
         return await self._database.read(lambda db: load_page(db, limit, offset, dict(find_conversations(db, words))))
 
     async def rename(self, conversation_id: str, title: str) -> None:

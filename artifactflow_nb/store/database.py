@@ -149,7 +149,7 @@ def store_errors(path: Path) -> Iterator[None]:
     except (sqlite3.Error, *DAMAGE_ERRORS) as error:
         if not _exists(path):
             raise StoreError(
-                f"There is no store {path}, or you have no access to it. Check data_dir; a Workbench creates one."
+                f"There is no store {path}, or you have no access to it. Check data_dir; af.Workbench() creates it."
             ) from error
         raise store_error(path, f"The store {path} could not be read", error) from error
 

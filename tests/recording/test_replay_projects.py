@@ -40,7 +40,7 @@ def ask_options(project: Any, **options: Any) -> dict[str, Any]:
 
 
 def test_edits_before_the_first_run_have_their_recorded_times(tmp_path: Path) -> None:
-    """Blocks, settings, phases and the profile were written on no message."""
+    """Blocks, settings, phases and the profile were written before any message."""
 
     def scene(stage: Stage) -> Any:
         project = build(stage.wb)

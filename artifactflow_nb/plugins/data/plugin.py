@@ -94,7 +94,7 @@ class Data(DataResults, CardMixin):
         names = {name.casefold(): name for name in self._shared.frames}
         for name in frames:
             if names.setdefault(name.casefold(), name) != name or not name.isidentifier():
-                raise UsageError(f"{brief(name)} is in use in another case, or is no name of a variable; rename it.")
+                raise UsageError(f"{brief(name)} is in use in another case, or cannot name a variable. Rename it.")
         self._change(self._shared.frames | {name: SharedFrame.of(name, frame, see) for name, frame in frames.items()})
 
     def unshare(self, *names: str) -> None:
