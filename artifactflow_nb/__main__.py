@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 from artifactflow_nb.errors import ArtifactFlowError, UsageError, wrap_words
 from artifactflow_nb.plugins import COMMANDS
-
-TOKEN_VARIABLE = "AF_SERVER_TOKEN"  # noqa: S105 - the name of a variable
+from artifactflow_nb.server.access import TOKEN_VARIABLE, Access, reachable_hosts
 
 
 def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -43,8 +42,7 @@ def serve(options: argparse.Namespace) -> None:
     Errors: `UsageError` without the extra `server`, and for settings that do not fit together.
     """
     try:
-        from artifactflow_nb.server.access import Access, reachable_hosts
-        from artifactflow_nb.server.app import PREFIX, EndingServer
+        from artifactflow_nb.server.app import PREFIX, EndingServer, make_app
         from artifactflow_nb.server.lifecycle import open_lifecycle
     except ImportError as error:
         raise UsageError(f"The server needs {error.name}: pip install 'artifactflow-nb[server]'") from None
@@ -65,7 +63,7 @@ def serve(options: argparse.Namespace) -> None:
                 print(f"{user}: {address}" if user else address, flush=True)  # noqa: T201 - the answer of a command
 
         with suppress(KeyboardInterrupt):  # uvicorn raises the interrupt again after it has stopped
-            EndingServer(lifecycle, access, options.host, options.port, announce).run()
+            EndingServer(make_app(lifecycle, access), lifecycle, options.host, options.port, announce).run()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

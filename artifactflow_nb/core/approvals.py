@@ -163,7 +163,7 @@ class Decision:
     Attributes:
         approved: Whether the call may run.
         instruction: Message to the agent; may be empty.
-        decided_by: `user`, `policy`, or `reviewer` for a model; on a server `http:` and the name of the user.
+        decided_by: `user`, `policy`, or `reviewer` for a model; on servers `http:` or `mcp:` and a name.
         params: Edited parameters of the call; None to run the call unchanged.
         scope: Calls of this tool that the decision covers: `once`, or all later calls of the `run` or `conversation`;
             for a request about hosts, calls to the same hosts, where `once` means `run`, and `always` is possible.

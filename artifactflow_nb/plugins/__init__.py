@@ -26,6 +26,7 @@ PUBLIC_NAMES = {
 COMMANDS = {
     "acp": "artifactflow_nb.plugins.acp.command:add_acp",
     "check": "artifactflow_nb.plugins.claims.command:add_check",
+    "mcp": "artifactflow_nb.plugins.mcp_server:add_mcp",
 }
 """Commands of `python -m artifactflow_nb`, each with the function that adds its parser."""
 

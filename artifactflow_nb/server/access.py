@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
-COOKIE = "artifactflow_token"
+COOKIE, TOKEN_VARIABLE = "artifactflow_token", "AF_SERVER_TOKEN"
 
 
 def local_user() -> str:

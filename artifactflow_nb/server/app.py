@@ -46,8 +46,8 @@ class EndingServer(uvicorn.Server):
 
     def __init__(
         self,
+        app: Starlette,
         lifecycle: RunLifecycle,
-        access: Access | None,
         host: str,
         port: int,
         announce: Callable[[int], None] = lambda _port: None,
@@ -55,7 +55,7 @@ class EndingServer(uvicorn.Server):
         # Requests are not logged, because an address may contain a token.
         super().__init__(
             uvicorn.Config(
-                make_app(lifecycle, access),
+                app,
                 host=host,
                 port=port,
                 lifespan="on",
@@ -102,7 +102,7 @@ class _Server:
     async def _answer(self, request: Request) -> Answer | Response:
         headers, path, parameter = request.headers, request.scope["path"], request.query_params.get("token", "")
         if "content-length" in headers and "transfer-encoding" in headers:
-            return _closing(400, "BadRequest", "Content-Length and Transfer-Encoding name two ends of one body.")
+            return refuse(400, "BadRequest", "Content-Length and Transfer-Encoding name two ends of one body.")
         if problem := self._access.problem(headers.get("host", ""), headers.get("origin")):
             return Answer.refusal(403, "Forbidden", problem)
         user = self._access.user(headers.get("authorization", ""), parameter, request.cookies.get(COOKIE, ""))
@@ -113,7 +113,7 @@ class _Server:
             if self._access.tokens:
                 redirect.set_cookie(COOKIE, parameter, httponly=True, samesite="strict", path=PREFIX)
             return redirect
-        body = await _read_body(request)
+        body = await read_body(request)
         if isinstance(body, Response):
             return body
         if path in {"/", PREFIX}:
@@ -138,7 +138,7 @@ class _Server:
         return self._lifecycle.thread.engine.settings.language
 
 
-async def _read_body(request: Request) -> bytes | Response:
+async def read_body(request: Request) -> bytes | Response:
     """Return the body of a request, or the response to a body that is too large, too slow or not JSON."""
     body = bytearray()
     try:
@@ -146,18 +146,18 @@ async def _read_body(request: Request) -> bytes | Response:
             async for part in request.stream():
                 body += part
                 if len(body) > MAX_BODY_BYTES:
-                    return _closing(413, "TooLarge", f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
+                    return refuse(413, "TooLarge", f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
     except ClientDisconnect:
-        return _closing(400, "BadRequest", "The body ended too early.")
+        return refuse(400, "BadRequest", "The body ended too early.")
     except TimeoutError:
-        return _closing(408, "RequestTimeout", f"The body was not complete after {_BODY_TIMEOUT_S:.0f} s.")
+        return refuse(408, "RequestTimeout", f"The body was not complete after {_BODY_TIMEOUT_S:.0f} s.")
     # A form of another site could send bodies of other types.
     if body and request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        return _closing(415, "UnsupportedMediaType", f"Send {JSON}.")
+        return refuse(415, "UnsupportedMediaType", f"Send {JSON}.")
     return bytes(body)
 
 
-def _closing(status: int, kind: str, message: str) -> Response:
+def refuse(status: int, kind: str, message: str) -> Response:
     """Refuse a request, and close the connection: the unread rest of a body must not be taken for a request."""
     answer = Answer.refusal(status, kind, message)
     return Response(answer.body, status, {**answer.headers, "Connection": "close"}, answer.media_type)

@@ -23,7 +23,7 @@ from support.http_server import Client, serving
 
 import artifactflow_nb as af
 from artifactflow_nb.core.events import StreamEventType
-from artifactflow_nb.server.app import API_PREFIX, EndingServer
+from artifactflow_nb.server.app import API_PREFIX, EndingServer, make_app
 from artifactflow_nb.server.bodies import ChatBody
 from artifactflow_nb.server.lifecycle import RunLifecycle, open_lifecycle
 
@@ -118,7 +118,7 @@ def _chunk(sides: list[Side]) -> Figure:
 async def _many_readers(lifecycle: RunLifecycle) -> float:
     """The lag of the loops of server and engine in ms, the larger one, while many readers follow a run."""
     ports: asyncio.Queue[int] = asyncio.Queue()
-    server = EndingServer(lifecycle, None, "127.0.0.1", 0, ports.put_nowait)
+    server = EndingServer(make_app(lifecycle), lifecycle, "127.0.0.1", 0, ports.put_nowait)
     serving = asyncio.create_task(server.serve())
     address = f"http://127.0.0.1:{await ports.get()}"
     rounds = []

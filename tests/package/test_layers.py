@@ -20,6 +20,7 @@ ROOMS = [
     "notebook/workbench",
     "notebook/sealed_run",
     "plugins/acp",
+    "plugins/mcp_server",
     "server",
     "plugins",
     "plugins/claims",
@@ -95,12 +96,12 @@ HOMES = {
     "pygments": {"core"},
     "docx": {"export"},
     "defusedxml": {"tools"},
-    "mcp": {"tools"},
+    "mcp": {"tools", "plugins"},
     "mcp_types": {"tools"},
     "acp": {"plugins"},
-    "starlette": {"server"},
+    "starlette": {"server", "plugins"},
     "uvicorn": {"server"},
-    "jupyter_server": {"server"},
+    "jupyter_server": {"server", "plugins"},
     "tornado": {"server"},
 }
 """The rooms that may import a library."""

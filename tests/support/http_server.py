@@ -10,7 +10,7 @@ from typing import Any, Self
 import httpx
 
 from artifactflow_nb.server.access import Access
-from artifactflow_nb.server.app import API_PREFIX, EndingServer
+from artifactflow_nb.server.app import API_PREFIX, EndingServer, make_app
 from artifactflow_nb.server.lifecycle import RunLifecycle
 
 
@@ -85,7 +85,7 @@ def parse(lines: Iterator[str]) -> Iterator[Received]:
 @contextmanager
 def serving(lifecycle: RunLifecycle, access: Access | None = None, port: int = 0) -> Iterator[Client]:
     """Serve a lifecycle and close it at the end."""
-    server = EndingServer(lifecycle, access, "127.0.0.1", port)
+    server = EndingServer(make_app(lifecycle, access), lifecycle, "127.0.0.1", port)
     thread = threading.Thread(target=server.run, name="test-uvicorn", daemon=True)
     thread.start()
     while not server.started:

@@ -29,6 +29,7 @@ ENVIRONMENTS = {
         "flask-cors",
     ],  # studies: a library, workers
     "mcp1": ["mcp==1.24.*", "langchain-mcp-adapters>=0.3"],  # the oldest supported version, with another package
+    "mcp_clients": ["fastmcp>=4.2", "jupyter-server-mcp>=0.4"],  # a client, and the server of Jupyter
 }
 """The additional packages of each environment."""
 

@@ -148,7 +148,7 @@ APPROVALS = Frame(
         Column("wait_ms", "time", FLOAT, _WAIT_MS, "Time from the request to the decision."),
         *stored_columns("decisions", ENUM, "a", decision="approved, edited, denied or instructed."),
         *stored_columns("decisions", ENUM, "a", scope="once, run, conversation or always."),
-        *stored_columns("decisions", ENUM, "a", decided_by="user, policy, reviewer, or http: and a name."),
+        *stored_columns("decisions", ENUM, "a", decided_by="user, policy, reviewer, or http:, mcp: and a name."),
         *stored_columns("payload", TEXT, "a", params_json="Requested parameters."),
         *stored_columns("payload", TEXT, "a", edited_json="Parameters as edited in the decision."),
         *stored_columns("payload", TEXT, "a", instruction="Instruction to the agent that came with the decision."),

@@ -1,0 +1,41 @@
+"""The tools as functions, which the package jupyter-server-mcp offers in its MCP server, in the folder of Jupyter."""
+
+from functools import cache
+from inspect import Parameter, Signature
+from typing import Annotated, Any
+
+from jupyter_server.serverapp import ServerApp
+from pydantic import WithJsonSchema
+
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.plugins.mcp_server.tools import Client, Tools, definitions
+from artifactflow_nb.server.jupyter import ArtifactFlowServer
+
+_server = cache(lambda: ArtifactFlowServer(ServerApp.instance(), ""))
+
+
+def list_tools() -> list[str]:
+    """Return the names under which jupyter-server-mcp looks up the functions."""
+    return [f"{__name__}:{name}" for name in definitions()["tools"]]
+
+
+def __getattr__(name: str) -> Any:
+    """Return a tool as a function with the parameters of its schema."""
+    if (tool := definitions()["tools"].get(name)) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    async def call(**arguments: Any) -> dict[str, Any]:
+        tools = Tools((await _server().api()).lifecycle)
+        passed = {key: value for key, value in arguments.items() if value is not None}
+        text, value = await tools.call(name, passed, Client("Jupyter"))
+        if value is None:
+            raise UsageError(text)
+        return value
+
+    schema, kind = tool["inputSchema"], Parameter.KEYWORD_ONLY
+    hints = {key: Annotated[Any, WithJsonSchema(each)] for key, each in schema["properties"].items()}
+    defaults = dict.fromkeys(hints) | dict.fromkeys(schema.get("required", ()), Parameter.empty)
+    parameters = [Parameter(key, kind, default=defaults[key], annotation=hints[key]) for key in hints]
+    call.__name__, call.__doc__, call.__annotations__ = name, tool["description"], {**hints, "return": dict[str, Any]}
+    call.__dict__["__signature__"] = Signature(parameters, return_annotation=dict[str, Any])
+    return call

@@ -1,0 +1,43 @@
+"""The MCP server as a process for tests."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import artifactflow_nb as af
+
+FOLDER = Path(__file__).parent
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(FOLDER.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+NOTE = {"tool": "create_artifact", "params": {"id": "note", "title": "Herons", "content": "Herons wait."}}
+ANSWER = "It is written [1].\n\n## Sources\n\n1. Herons — https://herons.example/\n"
+
+
+def command(folder: Path, *options: str, replies: Any = (NOTE, ANSWER), python: str = sys.executable) -> list[str]:
+    """The command of a server over a scripted model."""
+    script = str(FOLDER / "scripted_server.py")
+    return [python, script, json.dumps(list(replies)), f"--data-dir={folder / 'data'}", *options]
+
+
+@contextmanager
+def over_http(arguments: list[str], environment: Mapping[str, str] = {}) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Serve at a free port; yield the first printed line and the process."""
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    variables = {**os.environ, **ENVIRONMENT, **environment}
+    with subprocess.Popen(arguments, env=variables, text=True, **pipes) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.terminate()
+
+
+def decided_by(folder: Path) -> list[str]:
+    """Who has decided the requests of a store."""
+    with af.Workbench(data_dir=folder / "data", interactive=False) as wb:
+        return list(wb.approvals_df(columns="all")["decided_by"])
