@@ -9,14 +9,17 @@ if TYPE_CHECKING:
     from artifactflow_nb.plugins.claims.report import check_notebook as check_notebook
     from artifactflow_nb.plugins.graphs.adapt import adapt as adapt
     from artifactflow_nb.plugins.studies.library import Library as Library
+    from artifactflow_nb.plugins.studies.rates import Rate as Rate
 
 __all__ = [
     "Library",  # of studies
+    "Rate",  # of studies
     "adapt",  # of graphs
     "check_notebook",  # of claims
 ]
 
 PUBLIC_NAMES = {
+    "Rate": "plugins.studies.rates",
     "Library": "plugins.studies.library",
     "adapt": "plugins.graphs.adapt",
     "check_notebook": "plugins.claims.report",

@@ -316,6 +316,7 @@ def models(request: ModelRequest) -> None:
     af.Workbench(model=scripted, agent_models={"search_agent": offered[0]})
     assert_type(af.Budget(tokens=5, when_spent="ask").when_spent, Literal["stop", "ask"])
     assert_type(af.Price(input=1, output=2).input, float)
+    assert_type(af.Rate(requests=500).tokens, int | None)
 
 
 async def fakes(settings: af.Settings) -> None:

@@ -157,6 +157,8 @@ class OpenAIModel:
 
     Attributes:
         has_answered: Whether anything has answered at the address; until then a refused connection is not retried.
+        limiter: Waits before each attempt, `await limiter.acquire(endpoint, model, request)`, which returns an object
+            with `report(tokens, error)`; None for no limit.
 
     One object can be used in several workbenches and event loops.
 
@@ -202,6 +204,7 @@ class OpenAIModel:
         # Connections belong to the event loop that opened them.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, SharedClient] = WeakKeyDictionary()
         self._lacks_key = False
+        self.limiter: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without secrets and connections."""
@@ -209,7 +212,7 @@ class OpenAIModel:
         public: dict[str, Any] = {"_key": _NO_KEY, "_login": None, "_lacks_key": had_key}
         secret_query = self._query.keys() - {AZURE_VERSION}  # a query may hold a key
         public |= {"_query": {}, "_lacks_key": True} if secret_query else {}
-        public |= {"_extra_body": Redactor().redact_value(self._extra_body), "_clients": None}
+        public |= {"_extra_body": Redactor().redact_value(self._extra_body), "_clients": None, "limiter": None}
         return {**self.__dict__, **public}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -256,6 +259,8 @@ class OpenAIModel:
             endpoint = self._endpoint(request)
             for name in client_modules():  # otherwise the measured time includes the imports
                 import_module(name)
+            model = request.model or self._model
+            grant = None if self.limiter is None else await self.limiter.acquire(self.endpoint, model, request)
             yield AttemptStart()
             turn = StreamedReply(endpoint)
             try:
@@ -265,6 +270,8 @@ class OpenAIModel:
                 break
             except ModelError as error:
                 error.partial = turn.text.content
+                if grant is not None:
+                    grant.report(error=error)
                 n_failed = attempt - n_refused
                 if isinstance(error, FieldRefused):
                     n_refused += 1
@@ -288,7 +295,10 @@ class OpenAIModel:
             yield notice
             await self._sleep(notice.delay_s)
             attempt += 1
-        yield turn.reply(request, self._origin(request), default_model=self._model, attempts=attempt)
+        reply = turn.reply(request, self._origin(request), default_model=self._model, attempts=attempt)
+        if grant is not None:
+            grant.report(reply.usage.input_tokens + reply.usage.output_tokens)
+        yield reply
 
     async def list_models(self) -> list[str]:
         """Return the sorted names of the endpoint's models; `ModelError` if the endpoint does not list models."""

@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.budget import Budget, BudgetUsage
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, ModelUnavailable, NotFound, StoreError
+from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.plugins.studies.grid import VARIATION
+from artifactflow_nb.plugins.studies.rates import Rate, RateLimiter, queue_times
 from artifactflow_nb.plugins.studies.tables import (
     CANCELLED,
     DONE,
@@ -70,6 +72,7 @@ class StudyDrivers:
     def __init__(self, engine: "Engine") -> None:
         self.engine = engine
         self.drivers: dict[str, StudyDriver] = {}
+        self.limiter = RateLimiter()
 
     async def drive(
         self, name: str, objects: Mapping[Any, Any], make_run_cell: "MakeRunCell | None" = None
@@ -89,6 +92,10 @@ class StudyDrivers:
         if not await self.engine.database.write(lambda db: self._acquire(db, study.study_id, owner)):
             self.engine.run_locks.release(owner, is_over=True)
             return None
+        self.limiter.limit({name: Rate.from_limits(limits) for name, limits in study.spec.get("rates", {}).items()})
+        for agent in self.engine.agents.values():
+            if isinstance(agent.model, OpenAIModel):
+                agent.model.limiter = self.limiter
         driver = self.drivers[study.study_id] = StudyDriver(self.engine, study, owner, objects)
         if make_run_cell is not None:
             driver.run_cell = make_run_cell(driver)
@@ -279,10 +286,14 @@ class StudyDriver:
             run = await self._engine.runs.get(cell.run_id)
             if run.completed_at is not None:
                 return run.run_id
+        times: list[float] = []
+        queue_times.set(times)  # the task of the run inherits it
         if run.status != WAITING or await self._engine.services.approvals.can_resume(run.run_id):
             with suppress(Conflict):  # another engine has ended the run meanwhile
                 await controller.start(run)
         await controller.join(run.run_id)
+        cell = self._cells[cell.cell_id]
+        self._cells[cell.cell_id] = replace(cell, queue_ms=(cell.queue_ms or 0.0) + sum(times))
         return run.run_id
 
     def options(self, cell: Cell) -> dict[str, Any]:

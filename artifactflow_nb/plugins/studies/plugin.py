@@ -1,6 +1,7 @@
 """The value of the plugin, and `wb.studies`: starts studies, and opens stored ones."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.core.budget import Budget
@@ -10,6 +11,7 @@ from artifactflow_nb.engine.plugin import Plugin
 from artifactflow_nb.errors import UsageError, brief, check_text
 from artifactflow_nb.plugins.studies.driver import StudyDrivers
 from artifactflow_nb.plugins.studies.grid import Grid, factor_values, question_rows
+from artifactflow_nb.plugins.studies.rates import Rate
 from artifactflow_nb.plugins.studies.study import Study
 from artifactflow_nb.plugins.studies.tables import (
     CELL_FRAME,
@@ -53,6 +55,7 @@ class Studies(CardMixin):
         budget: BudgetLike = None,
         each: BudgetLike = None,
         at_once: int = 16,
+        rates: Mapping[str, Rate | Mapping[str, Any]] | None = None,
         **options: Any,
     ) -> Study:
         """Store a study and start it; return at once. A stored study of the same plan goes on.
@@ -65,6 +68,7 @@ class Studies(CardMixin):
             budget: The limits of the whole study; a cell is started only if they cover it.
             each: The limits of each run.
             at_once: The number of cells that run at the same time.
+            rates: The most requests and tokens a minute by name of model, for all runs of the workbench from now on.
             options: Options of `wb.ask` for all cells.
 
         Errors: `UsageError` for an invalid plan, and for the name of a study with another plan.
@@ -87,6 +91,8 @@ class Studies(CardMixin):
         }
         for limit, value in (("budget", budget), ("each", each)):
             spec |= {} if value is None else {limit: Budget.from_limits(value).model_dump(exclude_none=True)}
+        limits_by_model = {model: asdict(Rate.from_limits(rate)) for model, rate in (rates or {}).items()}
+        spec |= {"rates": limits_by_model} if rates else {}
         grid = Grid(question_rows(questions), factors, repeats)
         engine = self._thread.engine
         stored = StudyRow(engine.ids.new("study"), name, to_microseconds(whole_ms(engine.clock.now())), spec, RUNNING)
