@@ -6,21 +6,18 @@ What a plugin adds to `af`, to commands and to `%af` is loaded on first use. `bu
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from artifactflow_nb.plugins.acp.model import AgentModel as AgentModel
     from artifactflow_nb.plugins.claims.report import check_notebook as check_notebook
     from artifactflow_nb.plugins.graphs.adapt import adapt as adapt
     from artifactflow_nb.plugins.studies.library import Library as Library
     from artifactflow_nb.plugins.studies.rates import Rate as Rate
 
-__all__ = [
-    "Library",  # of studies
-    "Rate",  # of studies
-    "adapt",  # of graphs
-    "check_notebook",  # of claims
-]
+__all__ = ["AgentModel", "Library", "Rate", "adapt", "check_notebook"]
 
 PUBLIC_NAMES = {
-    "Rate": "plugins.studies.rates",
+    "AgentModel": "plugins.acp.model",
     "Library": "plugins.studies.library",
+    "Rate": "plugins.studies.rates",
     "adapt": "plugins.graphs.adapt",
     "check_notebook": "plugins.claims.report",
 }

@@ -1,0 +1,161 @@
+"""`AgentModel`: the agent of a command line as the model of a run, for a person who has a subscription and no key.
+
+::
+
+    request ──> a new process of the agent, session/new, session/prompt with the messages as one text
+    reply   <── the text that the agent sends; calls of our tools are in the text
+
+The agent gets no files and no terminal from here, and each permission that the agent asks for is refused. What the
+agent does on its own without asking, such as reading files in its folder, cannot be prevented from here.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+from artifactflow_nb.core.messages import ToolProtocol, Usage
+from artifactflow_nb.errors import ModelError, ModelRejected, ModelUnavailable, UsageError, brief
+from artifactflow_nb.models.base import LocalModel, ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage
+
+_INSTRUCTION = (
+    "You are the language model behind another program. Write the next message of the assistant in the conversation "
+    "below, and nothing else. Do not use tools, files or commands of your own: they are refused. The only tools are "
+    "those that the system message describes; to call one, write the call into your message as described there."
+)
+_FINISH_REASONS = {"end_turn": "stop", "max_tokens": "length", "refusal": "content_filter"}
+_MOST_BYTES = 50_000_000  # of a message of the agent
+_START_S = 60.0
+
+
+class AgentModel(LocalModel):
+    """The agent of a command line that speaks the Agent Client Protocol, as a model. Experimental.
+
+    Each request starts the command anew and ends it afterwards, so that a request costs the start of the agent.
+
+    Args:
+        command: The command with its arguments, such as `["claude-code-acp"]`.
+        cwd: The folder in which the agent works; by default an empty temporary folder.
+        env: Variables for the agent beside `HOME`, `PATH` and `USER`; the agent gets no other variables, such as keys.
+
+    Errors: `UsageError` for a command that is no list of texts, and without the extra `acp`.
+    """
+
+    provider = "acp"
+    tool_protocols: tuple[ToolProtocol, ...] = ("xml",)
+
+    def __init__(
+        self, command: Sequence[str], *, cwd: str | Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        if isinstance(command, str) or not command or not all(isinstance(part, str) for part in command):
+            raise UsageError(f"command is {brief(command)}; pass a list of texts, as in command=['claude-code-acp'].")
+        try:
+            import acp  # noqa: F401 - tells a missing extra before the first question
+        except ImportError:
+            raise UsageError("AgentModel needs its protocol: pip install 'artifactflow-nb[acp]'") from None
+        self._command = tuple(command)
+        self._folder = None if cwd is None else str(Path(cwd).resolve())
+        self._env = dict(env or {})
+        self.default_model = Path(command[0]).name
+
+    def __repr__(self) -> str:
+        return f"AgentModel({self.default_model!r})"
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Send the messages to a new process of the agent, and stream the text.
+
+        Errors: `ModelRejected` for a command that cannot be started, and for an agent that refuses, for example because
+        nobody is logged in; `ModelUnavailable` for an agent that ends early.
+        """
+        pieces: asyncio.Queue[ModelDelta | None] = asyncio.Queue()
+        started, ttft_ms, text, reasoning = perf_counter(), None, "", ""
+        turn = asyncio.create_task(self._turn(request, pieces))
+        try:
+            while (piece := await pieces.get()) is not None:
+                if piece.kind == "answer":
+                    ttft_ms = ttft_ms if ttft_ms is not None else (perf_counter() - started) * 1000
+                    text += piece.text
+                else:
+                    reasoning += piece.text
+                yield piece
+            reply = await turn
+        except ModelError as error:
+            error.partial = text
+            raise
+        finally:
+            turn.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await turn
+        usage = estimate_usage(request, text)
+        if reply.usage is not None:
+            usage = Usage(reply.usage.input_tokens, reply.usage.output_tokens)
+        finish_reason = _FINISH_REASONS.get(reply.stop_reason, "stop")
+        yield ModelReply(text, usage, finish_reason, self.default_model, reasoning=reasoning, ttft_ms=ttft_ms)
+
+    async def _turn(self, request: ModelRequest, pieces: "asyncio.Queue[ModelDelta | None]") -> Any:
+        """Run one turn of the agent; the pieces of text go into the queue, and None at the end."""
+        import acp
+
+        client: Any = _SilentClient(pieces)
+        limits = {"stderr": asyncio.subprocess.DEVNULL, "limit": _MOST_BYTES}
+        try:
+            with tempfile.TemporaryDirectory(prefix="artifactflow-") as empty:
+                folder = self._folder or empty
+                process = acp.spawn_agent_process(
+                    client, *self._command, env=self._env, cwd=folder, transport_kwargs=limits
+                )
+                async with process as (agent, _):
+                    async with asyncio.timeout(_START_S):
+                        await agent.initialize(acp.PROTOCOL_VERSION)
+                        session = await agent.new_session(folder, mcp_servers=[])
+                    return await agent.prompt(session.session_id, [acp.text_block(_prompt(request))])
+        except acp.RequestError as error:
+            message = f"The agent {self.default_model} refused the request: {error}"
+            raise ModelRejected(f"{message}. Run the command of the agent in a terminal, and log in there.") from None
+        except OSError as error:
+            if isinstance(error, ConnectionError | TimeoutError):
+                message = f"The agent {self.default_model} ended or did not answer. Run its command in a terminal."
+                raise ModelUnavailable(message) from None
+            message = f"The command {brief(self._command[0])} cannot be started: {error.strerror}. Install the agent."
+            raise ModelRejected(message) from None
+        finally:
+            pieces.put_nowait(None)
+
+
+class _SilentClient:
+    """The editor that the agent sees: a reader of its text, without files, terminals and permissions."""
+
+    def __init__(self, pieces: "asyncio.Queue[ModelDelta | None]") -> None:
+        self._pieces = pieces
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        del session_id
+        kinds: dict[str, Literal["answer", "reasoning"]] = {
+            "agent_message_chunk": "answer",
+            "agent_thought_chunk": "reasoning",
+        }
+        text = getattr(getattr(update, "content", None), "text", None)
+        if text and update.session_update in kinds:
+            self._pieces.put_nowait(ModelDelta(text, kinds[update.session_update]))
+
+    async def request_permission(self, session_id: str, tool_call: Any, options: Sequence[Any], **_: Any) -> Any:
+        from acp import schema
+
+        del session_id, tool_call
+        refusals = [option.option_id for option in options if option.kind.startswith("reject")]
+        outcome: Any = schema.DeniedOutcome(outcome="cancelled")
+        if refusals:
+            outcome = schema.AllowedOutcome(outcome="selected", option_id=refusals[0])
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+    def on_connect(self, conn: Any) -> None:
+        """Do nothing: the client asks the agent nothing."""
+
+
+def _prompt(request: ModelRequest) -> str:
+    """Return the messages as one text, each with its role as the heading."""
+    messages = [f"## {message.role}\n\n{message.content}" for message in request.messages]
+    return "\n\n".join([_INSTRUCTION, *messages, "## assistant"])
