@@ -78,8 +78,8 @@ def test_typed_api_uses_every_public_name() -> None:
 
 
 MEMBERS = {
-    "af": "AgentConfig Budget DebugMiddleware Decision Library NoAnswer OfflineModel OpenAIModel Price Rate Reviewer "
-    "Run ScriptedModel Settings ToolCall ToolContext ToolResult Workbench __version__ accept_cassette adapt "
+    "af": "AgentConfig AgentModel Budget DebugMiddleware Decision Library NoAnswer OfflineModel OpenAIModel Price Rate "
+    "Reviewer Run ScriptedModel Settings ToolCall ToolContext ToolResult Workbench __version__ accept_cassette adapt "
     "cassette_df check_notebook compare engine errors extend open_run plots testing tool trust_folder",
     "wb": "approvals_df artifact_panel artifacts artifacts_df ask chat claims_df close columns_df conversation "
     "conversations created_at data data_dir events_df flows forecast graph_config home is_open literature llm_calls_df "

@@ -309,6 +309,9 @@ def middleware() -> None:
 
 def models(request: ModelRequest) -> None:
     """Models; each satisfies the protocol."""
+    subscribed = af.AgentModel(["claude-code-acp"], cwd="work", env={"LANG": "C"})
+    assert_type(subscribed, af.AgentModel)
+    af.Workbench(model=subscribed)
     scripted = af.ScriptedModel([af.ToolCall("echo", {"text": "to be"}), "Done.", af.errors.ModelRejected("No.")])
     offered: list[Model] = [scripted, af.OfflineModel(), af.OpenAIModel("http://localhost/v1", "key", "name")]
     assert_type(scripted.stream(request), AsyncIterator[ModelEvent])
