@@ -42,7 +42,7 @@ _MOST_SESSIONS = 50
 
 @dataclass(slots=True)
 class _EditorSession:
-    """A session: its last run, by the run's thread or id, and the number of the last event that the editor got."""
+    """A session: the thread or the id of the last run, and the number of the last event that the editor got."""
 
     run: str
     last_event: int = 0
@@ -159,7 +159,7 @@ class ResearchAgent:
         return await self._followed(session_id, session)
 
     async def _skip_seen(self, session: _EditorSession) -> None:
-        """Pass over the events of a run whose messages the editor has loaded."""
+        """Skip the events of a run whose messages the editor has loaded."""
         if session.last_event == 0:
             async for event in self._events(session):
                 session.last_event = event.seq

@@ -34,8 +34,8 @@ _FIRST_MARK = 0x1403  # letters that no text of these languages has stand for fi
 class Verdict:
     """What a source says about a claim.
 
-    `method` is the rule: quotes, figures, names, order, words; empty if no rule applied. `quote` is the passage of the
-    source at `address`, between the places `start` and `end` of its text; `score` is the share of the claim in it.
+    `method` is the rule: quotes, figures, names, order, words; empty if no rule applied. `quote` is a passage of the
+    source at `address`, from `start` to `end` in the source's text; `score` is the passage's share of the claim.
     """
 
     status: str
@@ -188,7 +188,7 @@ class _Comparison:
                 if not a[0] == b[0] == "\x00":
                     continue
                 figure, other = self.figures[int(a[1:])], others[int(b[1:])]
-                # A shorter claim may leave out the figure of this place and name a later one.
+                # A shorter claim may leave out the figure of this place and name a later figure.
                 is_elsewhere = len(self.figures) < len(others) and any(agrees(figure, each) for each in others)
                 if not is_elsewhere and (found := self._differs(figure, other, sentence)):
                     return found
@@ -237,7 +237,7 @@ class _Comparison:
         return None
 
     def _figures(self) -> Verdict | None:
-        """Look for each figure: in the best sentences' paragraphs to agree, in the best sentence to differ."""
+        """Look for equal figures in the paragraphs of the best sentences, for other figures in the best sentence."""
         for figure in self.figures:
             near = [sentence for score, sentence in self.candidates[:3] if score >= _NEAR / 2]
             around = [each for sentence in near for each in self.source.paragraphs[sentence.paragraph]]
@@ -312,7 +312,7 @@ class _Comparison:
         return None
 
     def _extracted(self) -> Sentence | None:
-        """Return a sentence of which the claim is a part: all its words in their order, and the same negations.
+        """Return a sentence that has all words of the claim in their order, and the same negations.
 
         A figure or a subject between these words that the claim leaves out may own the next words.
         """
@@ -338,7 +338,7 @@ class _Comparison:
         return None
 
     def _marked(self, sentence: Sentence) -> str:
-        """Return a sentence with a mark for each figure of the claim, and a cut for another figure of a measure."""
+        """Return a sentence with a mark in place of each figure of the claim, and a cut in place of similar figures."""
         text = sentence.text
         for other in reversed(sentence.figures):
             role = _role(sentence.text, other)

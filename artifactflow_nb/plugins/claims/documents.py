@@ -1,4 +1,4 @@
-"""Notebooks, Jupytext files and Markdown reports, read without executing anything; broken files end in a sentence."""
+"""Notebooks, Jupytext files and Markdown reports, read without executing anything; errors are one sentence."""
 
 import json
 import re

@@ -70,9 +70,9 @@ class Figure:
 
     `text` has the unit; `value` is the number in its unit, days for a date, seconds for a time of day; `step` is the
     value of the last written digit. `kind` is number, date, year, time, or name for an identifier such as in "cast 3".
-    `dimension` is what the unit measures, empty for a count, `factor` the unit in base units, `noun` the word behind a
-    number without a unit, `date` year, month and day, None where the text does not name it. `is_about` is a figure
-    that the text calls approximate, `is_spread` one behind ±, `is_word` one in words.
+    `dimension` is the quantity of the unit, empty for a count; `factor` converts the unit to base units; `noun` is the
+    word behind a number without a unit; `date` has year, month and day, None for a part that the text lacks.
+    `is_about` marks an approximate figure, `is_spread` a figure behind ±, `is_word` a figure in words.
     """
 
     text: str
@@ -103,14 +103,14 @@ class Figure:
 
     @property
     def tolerance(self) -> float:
-        """Half of the last digit in base units, or what "about" allows."""
+        """Half of the last digit in base units, or the tolerance of "about"."""
         factor = 1 / 1.8 if self.dimension == "fahrenheit" else self.factor
         half = self.step * factor / 2
         return max(half, abs(self.base) * ABOUT) if self.is_about else half
 
 
 def agrees(figure: Figure, other: Figure) -> bool:
-    """Return whether a figure is another one, at the rounding of the first, the unit converted."""
+    """Return whether two figures are equal at the rounding of the first figure, with units converted."""
     if "date" in {figure.kind, other.kind} or figure.kind == other.kind == "year":
         pairs = [(a, b) for a, b in zip(figure.date, other.date, strict=True) if a is not None and b is not None]
         return bool(pairs) and all(a == b for a, b in pairs)
@@ -143,7 +143,7 @@ def _chinese_number(text: str) -> float:
 
 
 def read_figures(text: str) -> tuple[Figure, ...]:
-    """Return the figures of a text in order; identifiers are among them, with the kind name."""
+    """Return the figures of a text in order; identifiers are figures of the kind name."""
     text = text[:_LONGEST_TEXT]
     if not _MAY_HAVE_FIGURE().search(text):
         return ()

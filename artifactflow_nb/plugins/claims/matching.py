@@ -1,7 +1,7 @@
-"""The values that a figure of the prose can be, and the value that it should be.
+"""The values that a figure of the prose can be, and the value that the figure should be.
 
-`differs` needs a value whose row and column, or whose name, stand in the same sentence, and that is bound
-to this figure and to no other one.
+The status `differs` needs a value whose row and column, or whose name, are in the same sentence and belong to this
+figure alone.
 """
 
 import re
@@ -26,7 +26,7 @@ _LONG_COLUMN = 3
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a figure is (supported) or should be (differs): the text or the expression, and its place."""
+    """The value that a figure is (supported) or should be (differs): its text or expression, and its place."""
 
     status: str
     value: str
@@ -59,7 +59,7 @@ class Context:
         return sum(map(self.has, value.labels))
 
     def place_of(self, label: str, found: Iterable[str]) -> int | None:
-        """Return where a label ends in the claim; None if the claim does not have all of the label."""
+        """Return where a label ends in the claim; None if a part of the label is missing in the claim."""
         if label and (match := re.search(rf"(?<![^\W_]){re.escape(label)}(?![^\W_])", self.text)):
             is_article = label == "A" and not self.text[: match.start()].strip()
             return None if is_article else match.end()
@@ -120,7 +120,7 @@ class ValueIndex:
         return list(found.values())
 
     def match(self, figure: Figure, context: Context) -> Match | None:
-        """Return the value that a figure is or should be; None if no value is about it.
+        """Return the value that a figure is or should be; None if no value fits.
 
         Numbers of the part of a long output that has no labels come last.
         """
@@ -143,7 +143,7 @@ class ValueIndex:
         return Match("supported", figure.text, self._bare[first][1]) if first < len(self._bare) else None
 
     def _bound(self, figure: Figure, context: Context) -> Value | None:
-        """Return the value whose labels name this figure beyond doubt, and which is another one."""
+        """Return the value whose labels name this figure beyond doubt, if the value differs from the figure."""
         if context.is_compared or figure.is_about or figure.kind == "year" or figure.is_spread or figure.is_word:
             return None
         years = {str(other.date[0]) for other in context.figures if other.kind == "year" and figure.kind == "number"}
@@ -172,7 +172,7 @@ class ValueIndex:
         return index
 
     def label_end(self, value: Value, context: Context) -> int | None:
-        """Return where the labels of a value end in the claim; None if they do not all stand there."""
+        """Return where the labels of a value end in the claim; None if a label is missing."""
         label, place = context.claim.label, value.place
         if value.table >= 0:
             if label and place.row:  # a cell of a table of the prose: its heads are the labels
@@ -190,7 +190,7 @@ class ValueIndex:
         return end
 
     def derived(self, figure: Figure, context: Context) -> Match | None:
-        """Return the one expression of one step that gives a figure; None if there is none, or more than one."""
+        """Return the one expression of one step that gives a figure; None for no expression or several."""
         if _digits(figure) < _DERIVED_DIGITS or figure.kind != "number":
             return None
         found: dict[str, Match] = {}

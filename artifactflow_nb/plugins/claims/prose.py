@@ -1,7 +1,7 @@
 """The claims of Markdown: its sentences, list items, cells of tables and block quotes, at their places in the text.
 
-What is no claim is left out or blanked: headings, questions, code, formulas, addresses, citation marks, lists of
-parameters, and what stands below a heading such as "References".
+All other text is left out or blanked: headings, questions, code, formulas, addresses, citation marks, lists of
+parameters, and text below a heading such as "References".
 """
 
 import re
@@ -44,7 +44,7 @@ _MOST_CHARACTERS = 1_000_000
 class Claim:
     """A text that states something; `kind` is sentence, item, cell or quote.
 
-    The text has spaces for markup, so that its places, from `start`, are places in the Markdown. `label` has the heads
+    Spaces replace markup, so that places in the text, from `start`, are places in the Markdown. `label` has the heads
     of the row and the column of a cell, `heading` is the heading above.
     """
 
@@ -61,7 +61,7 @@ class Claim:
 
     @property
     def named(self) -> str:
-        """The text on one line, that of a cell with its label."""
+        """The text on one line; the text of a cell follows its label."""
         return f"{self.label}: {self.plain}" if self.label else self.plain
 
 
@@ -88,13 +88,13 @@ def clauses(text: str) -> list[tuple[int, int]]:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Blank what is no prose; of code the letters stay, since they name variables."""
+    """Blank all text but prose; the letters of code stay, since they name variables."""
     is_code = "code" in match.re.groupindex and match["code"]
     return re.sub(r"[^\nA-Za-z_]|(?<=\s)[a-z](?=\s)" if is_code else r"[^\n]", " ", match[0])
 
 
 def plain_text(markdown: str) -> str:
-    """Return Markdown with its markup blanked, character for character; of formulas the numbers stay."""
+    """Return Markdown with its markup blanked, character for character; the numbers of formulas stay."""
 
     def plain_formula(match: re.Match[str]) -> str:
         is_number = match[1] and re.search(r"\d", match[1]) and _PLAIN_FORMULA.fullmatch(match[1])

@@ -38,11 +38,11 @@ _COLUMNS = ("file", "cell", "text", "figure", "status", "reason", "where", "valu
 
 @dataclass(frozen=True, slots=True)
 class FigureCheck:
-    """A figure of the prose and what the outputs say.
+    """A figure of the prose, and the result of its check.
 
-    `cell` is the number of the cell, from 0; `line` the line in it, from 1; `start` and `end` the place of the figure.
+    `cell` is the cell's number, from 0; `line` the line in the cell, from 1; `start` and `end` the place of the figure.
     `status` is supported, differs, nowhere, stale or unchecked. `where` and `value` are the place and the text of the
-    value, or the expression that gives the figure; empty if there is none.
+    value, or the expression that gives the figure; empty if no value was found.
     """
 
     file: str

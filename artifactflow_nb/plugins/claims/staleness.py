@@ -10,7 +10,7 @@ _MAGIC = re.compile(r"^\s*[%!?].*$", re.MULTILINE)
 
 
 def stale_cells(cells: Sequence[Cell]) -> dict[int, int]:
-    """Return the cells whose output is older than a cell that defines what they read: each with that cell."""
+    """Return the cells whose output is older than a cell that defines a name they read, each with that cell."""
     definers: dict[str, int] = {}
     needs: dict[int, set[int]] = {}
     counts = {cell.number: cell.count for cell in cells}

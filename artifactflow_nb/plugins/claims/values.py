@@ -1,7 +1,7 @@
 """The values in outputs and data files, each with the labels that stand beside it.
 
-A table gives its row and column, a line such as `mean depth: 12.4 m` the words before the number, JSON its keys, and a
-single number the expression that computed it.
+The labels are the row and column of a table, the words before the number in a line such as `mean depth: 12.4 m`, the
+keys of JSON, and the expression that computed a single number.
 """
 
 import ast
@@ -40,7 +40,7 @@ _SERIES_END = re.compile(r"^(?:Name: (.*?), )?(?:Length: \d+, )?dtype: ")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands: the cell and the output, or the file; the row and the column."""
+    """The place of a value: the cell and the output, or the file; the row and the column."""
 
     cell: int | None = None
     output: int | None = None
@@ -58,7 +58,7 @@ class Place:
 class Value:
     """A value of an output: its figure, its place, and the terms of its labels.
 
-    `column` are the terms of the column, or of the words before a number in a line, which are `name`.
+    `column` has the terms of the column or, for a number in a line, of `name`, the words before the number.
     `table` is the number of the table, so that values of a column can be added; -1 outside of tables.
     """
 
@@ -291,7 +291,7 @@ def html_tables(html: str) -> list[list[list[str]]]:
 
 
 def read_data_files(paths: Sequence[str | Path], reader: OutputReader) -> Iterator[Value]:
-    """Yield the values of CSV, JSON and Parquet files, of folders their files; `UsageError` for others."""
+    """Yield the values of CSV, JSON and Parquet files, also of files in folders; `UsageError` for other files."""
     for path in map(Path, paths):
         files = sorted(each for each in path.rglob("*") if each.suffix in _READERS) if path.is_dir() else [path]
         if not path.exists():

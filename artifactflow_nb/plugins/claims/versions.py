@@ -1,4 +1,4 @@
-"""Checks of the claims of an artifact's version against the sources that they cite, as the run has read them."""
+"""Checks of the claims in a version of an artifact against the cited sources, in the texts that the run has read."""
 
 import hashlib
 import re
@@ -35,8 +35,8 @@ _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n|\n(?=\s{0,3}#)")
 def _cited_claims(markdown: str) -> list[tuple[Claim, Sequence[str]]]:
     """Return the claims of a text, each with the addresses that the claim cites.
 
-    A sentence without a citation has those of the sentences after it in its paragraph, a block quote without one those
-    of the claim before it. A text that cites nothing has no claims.
+    A sentence without a citation has the addresses of the sentences after it in its paragraph; a block quote without a
+    citation has the addresses of the claim before it. A text that cites nothing has no claims.
     """
     listed = {number: source.address for number, source in listed_sources(markdown).items()}
     entries = [entry.span() for entry in source_entries(markdown)]
@@ -74,7 +74,7 @@ def _source(text: str, address: str) -> Source:
 def verdict_of(claim: Claim, addresses: Sequence[str], evidence: Evidence) -> Verdict:
     """Compare a claim with what the run has read of its sources; unchecked if a source that was not read could decide.
 
-    A search result is a part of its source only, so that it can support a claim and do no more.
+    A search result is only a part of its source, so that it can support a claim and not contradict the claim.
     """
     texts = {address: evidence.text(address).strip() and evidence.text(address) for address in addresses}
     if sum(map(len, texts.values())) > _MOST_SOURCE_CHARACTERS:

@@ -97,7 +97,7 @@ def id_of(n_bytes: int, *parts: str) -> bytes:
 
 
 def load_trace(db: sqlite3.Connection, run_id: str, redactor: Redactor, *, with_content: bool = False) -> Trace:
-    """Load the spans of a run and of its subruns, with secrets masked; for a subrun, those of the run that started it.
+    """Load the spans of a run and of its subruns, with secrets masked; for a subrun, the spans of its parent run.
 
     Errors: `NotFound` for an unknown run; `Conflict` for a run that has not ended.
     """

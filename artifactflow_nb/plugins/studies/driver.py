@@ -77,7 +77,7 @@ class StudyDrivers:
     async def drive(
         self, name: str, objects: Mapping[Any, Any], make_run_cell: "MakeRunCell | None" = None
     ) -> "StudyDriver | None":
-        """Return the driver of a study, which starts if cells can go on; None if there are none, or elsewhere.
+        """Return the driver of a study, which starts if cells can go on; None if no cell can go on here.
 
         Args:
             name: The name of the study.
@@ -241,7 +241,7 @@ class StudyDriver:
         )
 
     async def _carry_out(self, cell: Cell) -> Cell:
-        """Carry out an attempt at a cell; return the cell after it."""
+        """Carry out an attempt at a cell; return the cell after the attempt."""
         try:
             run_id = await self.run_cell(cell)
         except WorkerLost as error:

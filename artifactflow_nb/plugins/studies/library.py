@@ -62,7 +62,7 @@ class Publication(BaseModel):
 
     Attributes:
         files: The hash of the sealed file of each run, by the id of the run.
-        owners: The run in whose file a run is, by the id of the run: of the run itself and of the runs that it started.
+        owners: The run whose file contains a run, by the id of the contained run, which is that run or a subrun.
         frames: The hash of the Parquet file of each frame, by the name of the frame.
     """
 
@@ -182,7 +182,7 @@ class Library:
         return digest
 
     def _write(self, path: str, data: bytes) -> None:
-        """Write a file whole: on a disk under another name first; buckets show no part of a file."""
+        """Write a file whole: on a disk, first under another name; a bucket never shows a part of a file."""
         try:
             if "file" in self._files.protocol:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -236,7 +236,7 @@ class Library:
         return as_frame(names, arrays, schema_name("query"))
 
     def file(self, run_id: str) -> Path:
-        """Return the path of the sealed file of a run, for `wb.store.import_run`; of a bucket, of a copy on this disk.
+        """Return the path of the sealed file of a run, for `wb.store.import_run`; for a bucket, of a local copy.
 
         Errors: `NotFound` for a run that is not in the library; `UsageError` for a file that is missing or was changed.
         """
@@ -330,7 +330,7 @@ class Library:
         return self._verified[key]
 
     def _read(self, path: str, digest: str | None, max_bytes: int) -> bytes | None:
-        """Return the content of a file; None for a file that is missing, too large or not the content of its name."""
+        """Return the content of a file; None for a missing or too large file, and for another hash than in its name."""
         try:
             size = self._files.size(path)
             if size is None or size > max_bytes:

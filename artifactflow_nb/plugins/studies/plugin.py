@@ -65,7 +65,7 @@ class Studies(CardMixin):
             name: The name of the study.
             vary: The factors: names of options of `wb.ask`, each with a list of values, or with values by label.
             repeats: The number of runs with equal factors.
-            budget: The limits of the whole study; a cell is started only if they cover it.
+            budget: The limits of the whole study; a cell is started only if the limits cover the cell.
             each: The limits of each run.
             at_once: The number of cells that run at the same time.
             rates: The most requests and tokens a minute by name of model, for all runs of the workbench from now on.

@@ -66,7 +66,7 @@ class Progress:
         waiting: The number of waiting cells by tool.
         failures: The first failed cells: number, question and error.
         cost_usd: The cost of all attempts; None if a price is unknown.
-        mean_ms: The mean time of a completed run; None without one.
+        mean_ms: The mean time of a completed run; None if no run is completed.
     """
 
     study: StudyRow

@@ -46,10 +46,10 @@ class PageWidget(anywidget.AnyWidget):
     def open(self) -> None:
         """Open the comm."""
         super().open()
-        # Workaround for ipykernel 7.4, so that clicks work while a cell runs: ipykernel handles comm messages in the
-        # shell whose request the last message of the kernel on the comm answered. Here this is the main shell, which a
-        # cell may block for minutes; this attribute has the shell. Without the attribute, and with messages without
-        # parent header, ipykernel uses the subshell that the page requested.
+        # Workaround for ipykernel 7.4, so that clicks work while a cell runs. ipykernel handles a comm's message in the
+        # shell whose request the kernel answered last on this comm; the attribute below names this shell. Here it is
+        # the main shell, which a cell may block for minutes. Without the attribute, and for messages without a parent
+        # header, ipykernel uses the subshell that the page requested.
         comm: Any = self.comm
         vars(comm).pop("_reply_subshell_id", None)
 

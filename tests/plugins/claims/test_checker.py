@@ -92,7 +92,7 @@ def test_one_source_that_supports_a_claim_is_enough() -> None:
     ],
 )
 def test_true_claim_in_other_words_is_not_contradicted(claim: str, source: str) -> None:
-    """A change beside its start, a converted or compound number, a quote in other marks, a comparison from its end."""
+    """The claims have a change beside its start, a converted number, other quotation marks, or turned sides."""
     verdict = check(split_claims(claim)[0], [source])
     assert verdict.status in {"supported", "uncheckable", "unsupported"}, verdict
 

@@ -123,7 +123,7 @@ def test_openinference_has_kinds_and_numbered_messages(run: tuple[af.Workbench, 
 @pytest.mark.parametrize("dialect", ["genai", "openinference"])
 @pytest.mark.parametrize("content", [False, True])
 def test_second_export_has_the_same_bytes(run: tuple[af.Workbench, af.Run], dialect: Any, content: bool) -> None:
-    """Also from the sealed run, and after the workbench was opened again."""
+    """An export from the sealed run, or after the workbench was opened again, has the same bytes."""
     wb, ended = run
     first = wb.otel.encode(ended, dialect=dialect, content=content)
     assert wb.otel.encode(ended.run_id[:12], dialect=dialect, content=content) == first
@@ -151,7 +151,7 @@ def test_content_is_sent_only_if_asked_for(run: tuple[af.Workbench, af.Run]) -> 
 
 
 def test_failed_attempt_is_a_span_with_its_error(workbench: OpenWorkbench) -> None:
-    """Each attempt has a span; the one that failed has the status error and no message of the error."""
+    """Each attempt has a span; the span of the failed attempt has the status error, without its message."""
     failure = af.errors.ContextOverflow("The endpoint at http://10.0.0.7 refused it.")
     wb = workbench([failure, "Yes."], interactive=False)
     spans = [span for span in decoded(wb, wb.ask("Is it so?").wait()) if span.name.startswith("chat")]
