@@ -155,12 +155,12 @@ class _Comparison:
 
     def _is_in_order(self, pieces: Sequence[str]) -> bool:
         """Return whether the pieces of a quote follow one another without a negation or a doubt between them."""
-        place = 0
+        position = 0
         for number, piece in enumerate(pieces):
-            found = self._place(piece, place)
-            if found is None or (number and _is_doubtful(self.source.flat[place:found])):
+            found = self._place(piece, position)
+            if found is None or (number and _is_doubtful(self.source.flat[position:found])):
                 return False
-            place = found + len(piece)
+            position = found + len(piece)
         return True
 
     def _nearest(self, quote: str) -> Sentence | None:
@@ -285,8 +285,8 @@ class _Comparison:
             shared = sum(block.size for block in matcher.get_matching_blocks())
             if shared < len(mine) * _SAME or _is_negated(self.text) != _is_negated(sentence.text):
                 continue
-            for _, *place in changes:
-                if (pair := _opposite_pair(mine, theirs, place)) is None:
+            for _, *where in changes:
+                if (pair := _opposite_pair(mine, theirs, where)) is None:
                     continue
                 exchanged = {*terms(pair[0]), *pair[0]}
                 if all({term, *term} & exchanged or term in sentence.terms for term in self.terms):
@@ -327,12 +327,12 @@ class _Comparison:
                 theirs = [word for word in _words(self._marked(sentence)) if word not in skipped]
                 position, before = 0, ""
                 for number, word in enumerate(theirs):
-                    wanted = mine[position : position + 1]
-                    is_other = word == _CLAUSE and not {*theirs[number + 1 : number + 3]} & {*wanted}
+                    next_word = mine[position : position + 1]
+                    is_other = word == _CLAUSE and not {*theirs[number + 1 : number + 3]} & {*next_word}
                     if (word == _CUT or is_other) and 0 < position < len(mine):
                         break
                     before = "" if word in {_CUT, _CLAUSE} else before if position else f"{before} {word}"
-                    position += word in wanted
+                    position += word in next_word
                 if mine and position == len(mine) and not _has_link(before.rpartition(mine[0])[0]):
                     return sentence
         return None

@@ -356,8 +356,8 @@ def _number_words(rest: str, text: str) -> Iterator[Figure]:
 
 
 def _chinese_numbers(rest: str, text: str) -> Iterator[Figure]:
-    known = units() if _CJK_NUMBER.search(rest) else ()
-    counters = (*words_in("counters"), *(unit for unit in known if re.match(rf"[{CJK}]", unit)))
+    by_unit = units() if _CJK_NUMBER.search(rest) else ()
+    counters = (*words_in("counters"), *(unit for unit in by_unit if re.match(rf"[{CJK}]", unit)))
     for match in _CJK_NUMBER.finditer(rest):
         written = match[0]
         if written in words_in("not_numbers") or text[max(match.start() - 1, 0) : match.start()] == "第":

@@ -41,12 +41,12 @@ def words_in(name: str) -> frozenset[str]:
 @cache
 def units() -> dict[str, tuple[str, float]]:
     """Return the dimension and the factor to its base unit, by the unit as it is written; words also in lower case."""
-    known: dict[str, tuple[str, float]] = {}
+    by_unit: dict[str, tuple[str, float]] = {}
     for name, each in lists()["units"].items():
         for unit, factor in each.items():
             is_word = unit.isascii() and len(unit) > len("kWh")
-            known |= dict.fromkeys((unit, unit.lower(), f"{unit.lower()}s") if is_word else (unit,), (name, factor))
-    return known
+            by_unit |= dict.fromkeys((unit, unit.lower(), f"{unit.lower()}s") if is_word else (unit,), (name, factor))
+    return by_unit
 
 
 def alternatives(texts: Iterable[str]) -> str:

@@ -63,10 +63,10 @@ class Context:
         if label and (match := re.search(rf"(?<![^\W_]){re.escape(label)}(?![^\W_])", self.text)):
             is_article = label == "A" and not self.text[: match.start()].strip()
             return None if is_article else match.end()
-        wanted = [term for term in found if not term.isdigit() or term in self.text]
-        if not wanted or not all(map(self.has, wanted)):
+        required = [term for term in found if not term.isdigit() or term in self.text]
+        if not required or not all(map(self.has, required)):
             return None
-        ends = [self.end_of(term) for term in wanted]
+        ends = [self.end_of(term) for term in required]
         return None if None in ends else max(end for end in ends if end is not None)
 
     def end_of(self, term: str) -> int | None:
@@ -103,7 +103,7 @@ class ValueIndex:
         """Return the values that a figure can be, converted and rounded."""
         if figure.kind in {"date", "time"}:
             return [value for value in self._others if agrees(figure, value.figure)]
-        found: dict[int, Value] = {}
+        values: dict[int, Value] = {}
         half = figure.tolerance / figure.factor
         for factor, is_conversion in conversion_factors(figure):
             low, high = abs(figure.value) * factor - half * factor, abs(figure.value) * factor + half * factor
@@ -116,8 +116,8 @@ class ValueIndex:
                 is_loose = is_conversion and not other.measure and not context.overlap(value)
                 is_signed = figure.value * other.value < 0 and not context.is_compared
                 if not (is_other or is_unit or is_loose or is_signed):
-                    found[id(value)] = value
-        return list(found.values())
+                    values[id(value)] = value
+        return list(values.values())
 
     def match(self, figure: Figure, context: Context) -> Match | None:
         """Return the value that a figure is or should be; None if no value fits.
@@ -147,7 +147,7 @@ class ValueIndex:
         if context.is_compared or figure.is_about or figure.kind == "year" or figure.is_spread or figure.is_word:
             return None
         years = {str(other.date[0]) for other in context.figures if other.kind == "year" and figure.kind == "number"}
-        found: dict[float, Value] = {}
+        by_size: dict[float, Value] = {}
         named = {id(each): each for term, those in self._by_term.items() if context.has(term) for each in those}
         for value in named.values():
             end = self.label_end(value, context)
@@ -158,10 +158,10 @@ class ValueIndex:
             alike = [other for other in context.figures if other.kind == figure.kind]
             preceding = [other for other in alike if other.end <= end]
             if figure is next((other for other in alike if other.start >= end), next(iter(preceding[::-1]), None)):
-                found[value.figure.base] = value
-        if len(found) != 1 or has_extras(next(iter(found.values())), figure, context):
+                by_size[value.figure.base] = value
+        if len(by_size) != 1 or has_extras(next(iter(by_size.values())), figure, context):
             return None
-        return next(iter(found.values()))
+        return next(iter(by_size.values()))
 
     @cached_property
     def _by_term(self) -> dict[str, list[Value]]:
@@ -193,7 +193,7 @@ class ValueIndex:
         """Return the one expression of one step that gives a figure; None for no expression or several."""
         if _digits(figure) < _DERIVED_DIGITS or figure.kind != "number":
             return None
-        found: dict[str, Match] = {}
+        matches: dict[str, Match] = {}
         for table in self._columns.values():
             named = [value for value in table if value.row and all(map(context.has, value.row))]
             column_named = all(map(context.has, table[0].column)) and bool(table[0].column)
@@ -202,8 +202,8 @@ class ValueIndex:
                 size = figure.value / (100 if figure.dimension == "percent" and expression[1] == "/" else 1)
                 half = figure.step / (200 if size != figure.value else 2)
                 if abs(abs(result) - abs(size)) <= half * (1 + 1e-6) + step:
-                    found[expression[0]] = Match("supported", expression[0], table[0].place)
-        return next(iter(found.values())) if len(found) == 1 else None
+                    matches[expression[0]] = Match("supported", expression[0], table[0].place)
+        return next(iter(matches.values())) if len(matches) == 1 else None
 
     @cached_property
     def _columns(self) -> dict[tuple[int, str], list[Value]]:

@@ -86,14 +86,14 @@ def _label_terms(text: str) -> frozenset[str]:
 @cache
 def unit_of_label(label: str) -> tuple[str, float]:
     """Return the dimension and factor of the unit that a column's name ends with, such as `depth_km` or `t (°C)`."""
-    known = units()
+    by_unit = units()
     bracket = _UNIT_IN_BRACKETS.search(label)
     suffix = label.rpartition("_")[2] if "_" in label else ""
     for name in (bracket[1] if bracket else "", suffix):
         if name in {"pct", "percent", "perc"}:
-            return known["%"]
-        if name in known and (bracket or name not in {*"ABKxshtlLVJW"}):
-            return known[name]
+            return by_unit["%"]
+        if name in by_unit and (bracket or name not in {*"ABKxshtlLVJW"}):
+            return by_unit[name]
     return "", 1.0
 
 
@@ -233,18 +233,18 @@ def plain_table(lines: Sequence[str]) -> list[list[str]] | None:
     rows = [_COLUMNS.split(line.strip().strip("|").strip()) for line in lines]
     if len(rows) < 2 or len(rows[0]) < 1:  # noqa: PLR2004 - a head and a row
         return None
-    head, *body = rows
-    if len(body[0]) == 1 and len(head) > 1 and lines[1][:1].strip():  # the name of the index has a line of its own
+    names, *body = rows
+    if len(body[0]) == 1 and len(names) > 1 and lines[1][:1].strip():  # the name of the index has a line of its own
         body = body[1:]
     widths = {len(row) for row in body}
-    if not body or any(_read_value(name) is not None and not re.fullmatch(r"\d{4}", name) for name in head):
+    if not body or any(_read_value(name) is not None and not re.fullmatch(r"\d{4}", name) for name in names):
         return None
-    is_indexed = max(widths) == len(head) + 1
-    if max(widths) < 2 or not (is_indexed or max(widths) == len(head)) or min(widths) < 2:  # noqa: PLR2004
+    is_indexed = max(widths) == len(names) + 1
+    if max(widths) < 2 or not (is_indexed or max(widths) == len(names)) or min(widths) < 2:  # noqa: PLR2004
         return None
     if not is_indexed and not any(_read_value(text) is not None for row in body for text in row):
         return None
-    return [["", *head] if is_indexed else head, *body]
+    return [["", *names] if is_indexed else names, *body]
 
 
 class _TableParser(HTMLParser):

@@ -46,7 +46,7 @@ def _cited_claims(markdown: str) -> list[tuple[Claim, Sequence[str]]]:
         if not any(start - 2 <= claim.start < end for start, end in entries)
         and (len(claim.plain.split()) > 2 or len(terms(claim.plain)) > 1 or claim.kind == "cell")  # noqa: PLR2004 - "Yes."
     ]
-    found: list[tuple[Claim, Sequence[str]]] = []
+    cited: list[tuple[Claim, Sequence[str]]] = []
     following: Sequence[str] = ()
     for number in reversed(range(len(claims))):
         claim = claims[number]
@@ -58,11 +58,11 @@ def _cited_claims(markdown: str) -> list[tuple[Claim, Sequence[str]]]:
             [listed[each] for each in numbers if each in listed] + find_addresses(region) + EVIDENCE_ID.findall(region)
         )
         following = tuple(dict.fromkeys(own)) or (following if is_joined else ())
-        found.insert(0, (claim, following))
-    for number, (claim, addresses) in enumerate(found[1:], 1):
+        cited.insert(0, (claim, following))
+    for number, (claim, addresses) in enumerate(cited[1:], 1):
         if claim.kind == "quote" and not addresses:
-            found[number] = claim, found[number - 1][1]
-    return found if any(addresses for _, addresses in found) else []
+            cited[number] = claim, cited[number - 1][1]
+    return cited if any(addresses for _, addresses in cited) else []
 
 
 @lru_cache(maxsize=16)
