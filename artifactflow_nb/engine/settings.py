@@ -92,10 +92,10 @@ class Settings(BaseSettings):
     extra_body: dict[str, Any] = _setting(
         {}, "adds fields to every request to a model: {}", 'fields by name, as in {"top_p": 0.9}'
     )
-    """Further fields of every request to a model; those of an agent come on top."""
+    """Further fields of every request to a model; the fields of an agent are added."""
     context_tokens: int | None = _setting(None, None, "a whole number of tokens from 1,000", ge=1_000)
     """Context window of the model, of which prompts fill at most three quarters; None to ask the endpoint, or to look
-    it up by the model's name."""
+    up the model's name."""
     prompt_cache: bool = _setting(False, None, "true or false")
     """Whether prompts are marked with `cache_control`, for endpoints that cache on request only."""
     embedding_model: Text | None = _setting(
@@ -105,10 +105,10 @@ class Settings(BaseSettings):
     timeout_s: Seconds = _setting(600.0, None, _SECONDS)
     """Seconds without a byte from the endpoint after which a turn fails."""
     stall_timeout_s: Seconds = _setting(60.0, None, _SECONDS)
-    """The same after the first text of a reply; more for an endpoint that sends long calls as a whole."""
+    """Seconds without a byte after the first text of a reply; more for an endpoint that sends long calls as a whole."""
     tool_protocol: ToolProtocolChoice = _setting("auto", None)
     """How models call tools: `native`, `xml` (in their text), or `auto` for native calls, and calls in the text where
-    an endpoint refuses or ignores tools. A model that does not support it uses its own protocol."""
+    an endpoint refuses or ignores tools. A model that does not support this protocol uses its own."""
     prices: dict[str, Price] = _setting(
         {}, None, 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}'
     )
@@ -134,14 +134,14 @@ class Settings(BaseSettings):
     )
     """The folder of the store, relative to the working directory; inside of it, no permission is needed."""
     record: Path | None = _setting(None, "writes what runs said into {}", _CASSETTE)
-    """The cassette that runs are recorded into; None for none."""
+    """The cassette that runs are recorded into; None for no cassette."""
     replay: Path | None = _setting(None, "plays recorded answers and decisions instead of asking, from {}", _CASSETTE)
-    """The cassette that runs are played from, without network and key; None for none."""
+    """The cassette that runs are played from, without network and key; None for no cassette."""
     mode: Literal["live", "record", "replay", "auto", "verify"] | None = _setting(
         None, "changes whether runs are played, asked or recorded to {}"
     )
-    """Use of the cassette, which overrides that of its argument: `record` to execute and record every run, `replay` to
-    play every run without access to the outside, `auto` to play recorded runs and record new ones, `live` to ignore it.
+    """Use of the cassette, in place of the use by its argument: `record` to execute and record every run, `replay` to
+    play every run without access to the outside, `auto` to play recorded runs and record new runs, `live` for no use.
     For example, AF_MODE=replay plays a recording notebook in CI."""
     search: tuple[str, ...] = _setting(
         (LOCAL,),
@@ -178,8 +178,8 @@ class Settings(BaseSettings):
     """Whether the page says outside of a panel that a request waits: in its title, and, while no card is visible, in a
     notification of JupyterLab or Notebook 7 and in a line, which Escape closes."""
     language: Language = _setting("en", None)
-    """Language of all views, of plots of its frames, of exported files and of the server's page; your texts and those
-    of models stay as they are."""
+    """Language of all views, of plots of frames, of exported files and of the server's page; your texts and texts of
+    models stay as they are."""
     live: Literal["auto", "page", "widget", "off"] = _setting("auto", None)
     """How cells show live views: `page` over the saved output by a script of the page, `widget` as a widget in its
     place, `off` not at all; `auto` for what the front end needs."""
