@@ -157,7 +157,7 @@ def test_display_is_updated_in_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("last", [0, -1, 2.5, "3", True])
 def test_last_must_be_positive_integer(last: Any) -> None:
-    """Any other value is refused with the value."""
+    """The error for any other value names the value."""
     with pytest.raises(UsageError, match=f"last is {last!r}; it must be the number of displayed calls"):
         af.DebugMiddleware(last=last)
 

@@ -169,7 +169,7 @@ def serve_http(server: ProtocolServer, address: str, host_names: Sequence[str]) 
 
 
 async def _refuse_discovery(_context: object, _params: object) -> None:
-    """Make clients open a session: without a session, a client that is gone looks like a client that has cancelled."""
+    """Make clients open a session: without a session, the end of a client looks like a cancellation."""
     from mcp.shared.exceptions import MCPError
 
     raise MCPError(code=_METHOD_NOT_FOUND, message="This server needs a session. Send initialize.")

@@ -287,7 +287,7 @@ def _cut(text: str, most: int = _MOST_CHARS) -> str:
 
 
 def _short(value: Any) -> Any:
-    """Return a value of a cell or a parameter; of a long value the beginning as text."""
+    """Return a value of a cell or a parameter; a long value becomes a text that is cut."""
     if isinstance(value, bytes):
         return f"<{count(len(value), 'byte')}>"
     text = value if isinstance(value, str) else json.dumps(value, default=str)
