@@ -92,7 +92,7 @@ class RunConfigBuilder:
         prompts, seed = variation.get("prompts", {}), variation.get("seed")
         if not isinstance(prompts, Mapping) or isinstance(seed, bool) or not isinstance(seed, int | None):
             raise UsageError(
-                f"prompts is {brief(prompts)} and seed {brief(seed)}; prompts map agents to texts, seed is a whole number."
+                f"prompts is {brief(prompts)} and seed {brief(seed)}; prompts are texts by agent, seed a whole number."
             )
         texts = {name: {"prompt": text} for name, text in prompts.items()}
         for name, values in chain(self._engine.graph_config.changed.items(), own.items(), texts.items()):
