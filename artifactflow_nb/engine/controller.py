@@ -377,11 +377,15 @@ class ExecutionController:
             or budget is not available; `StoreError` if the decision could not be stored, or was stored and the run
             could not continue: the message says which.
         """
-        decision = self.as_stored(decision)
-        request = await self.check_decision(request_id, decision)
+        decision = self._as_stored(decision)
+        request = await self._services.approvals.get(request_id)
+        run = await self._services.runs.get(request.run_id)
+        if await self._is_played(run, {request_id: decision}):
+            return
+        await self.check_decision(request, run, decision)
         approvals, now = self._services.approvals, whole_ms(self._services.clock.now())
         with ExitStack() as start_locks:
-            await self._hold_start_locks(request.run_id, start_locks)
+            self._hold_start_locks(run, start_locks)
             await approvals.decide({request_id: decision}, now)
             same = Decision(
                 decision.approved, decided_by=decision.decided_by, scope=decision.scope, by_code=decision.by_code
@@ -389,7 +393,7 @@ class ExecutionController:
             of_same_tool = await approvals.open_of_same_tool(request, decision)
             covered = [other for other in of_same_tool if other.allows(same)]
             for other in covered:
-                await self._hold_start_locks(other.run_id, start_locks)
+                self._hold_start_locks(await self._services.runs.get(other.run_id), start_locks)
                 with suppress(Conflict):  # the request was decided concurrently
                     await approvals.decide({other.id: same}, now)
             for run_id in dict.fromkeys([request.run_id, *(other.run_id for other in covered)]):
@@ -399,6 +403,17 @@ class ExecutionController:
                     with suppress(NotFound):
                         parent = await self._services.runs.get(run.parent_call.run_id)
                         await self._continue(parent.run_id, request_id)
+        await self._after_decision(request.run_id)
+
+    async def _is_played(
+        self, run: StoredRun, decisions: Mapping[str, Decision], *, is_started_later: bool = False
+    ) -> bool:
+        """Return whether the run is a recording with these decisions, which goes on, or is started later."""
+        del run, decisions, is_started_later
+        return False
+
+    async def _after_decision(self, run_id: str) -> None:
+        """Called when a decision on a run is stored, and the run has continued if it can."""
 
     async def decide_all(
         self, thread_id: str | None, message_id: str | None, decisions: Mapping[str, bool | Decision]
@@ -416,18 +431,21 @@ class ExecutionController:
         if message_id is not None and message_id != run.message_id:
             raise NotFound(f"The thread {brief(thread_id)} answers {run.message_id!r}, not {brief(message_id)}.")
         checked = {
-            request_id: self.as_stored(decision) if isinstance(decision, Decision) else Decision(decision)
+            request_id: self._as_stored(decision) if isinstance(decision, Decision) else Decision(decision)
             for request_id, decision in decisions.items()
         }
+        if await self._is_played(run, checked, is_started_later=True):
+            return run
         for request_id, decision in checked.items():
-            await self.check_decision(request_id, decision)
+            request = await self._services.approvals.get(request_id)
+            await self.check_decision(request, await self._services.runs.get(request.run_id), decision)
         now = whole_ms(self._services.clock.now())
         for request in await self._services.approvals.decide(checked, now, run_id=run.run_id):
             if request.run_id != run.run_id:  # a request of a subrun
                 await self._continue(request.run_id, request.id)
         return await self._services.runs.get(run.run_id)
 
-    def as_stored(self, decision: Decision) -> Decision:
+    def _as_stored(self, decision: Decision) -> Decision:
         """Return the decision in the form that the store returns, with known secrets masked.
 
         Errors: `UsageError` for parameters that are nested too deeply.
@@ -441,27 +459,24 @@ class ExecutionController:
         return replace(decision, instruction=secrets.text(decision.instruction), params=secrets.value(params))
 
     async def check_decision(
-        self, request_id: str, decision: Decision, *, keeps_models: bool = True
-    ) -> ApprovalRequest:
-        """Return the request of a decision if the decision can be carried out here.
+        self, request: ApprovalRequest, run: StoredRun, decision: Decision, *, keeps_models: bool = True
+    ) -> None:
+        """Raise `UsageError` if the decision on a request of the run cannot be carried out here.
 
-        If `keeps_models` is false, the run may continue with other models than at its start.
-
-        Errors: `UsageError` if the run, the tool or the budget is not available, or the edited parameters do not fit.
+        That is, the run, the tool or the budget is not available, or the edited parameters do not fit. If
+        `keeps_models` is false, the run may continue with other models than at its start.
         """
-        request = await self._services.approvals.get(request_id)
         if decision.scope == "always" and not request.hosts:
             raise UsageError(
                 "scope is 'always', which only a request about hosts can have. Use 'conversation' or 'run'."
             )
-        run = await self._services.runs.get(request.run_id)
         await self._engine.run_config.check_resume(run, keeps_models=keeps_models)
         if request.kind == BUDGET_KIND:
             budget = Budget.from_limits({**request.params, **(decision.params or {})})
             # The models of an adapted graph, and so their prices, are unknown.
             if decision.approved and GRAPH_SETTING not in run.settings:
                 self._engine.run_config.check_budget(budget, run.settings.get("model"))
-            return request
+            return
         if request.kind == QUESTION_KIND and not request.allows(decision):
             raise UsageError(
                 f"{request.title!r} is a question, which cannot be {decision.choice}, and nothing was decided. "
@@ -473,7 +488,7 @@ class ExecutionController:
                 f"It can be {' or '.join(request.allowed)}."
             )
         if not request.tool_call_id:  # an interrupt of an adapted graph: only the graph knows which answers fit
-            return request
+            return
         if decision.approved and request.tool not in {tool.name for tool in self._services.tools}:
             raise UsageError(f"The tool {request.tool!r} is not registered here: register it first, then approve.")
         if decision.params is not None:
@@ -491,12 +506,10 @@ class ExecutionController:
                 problem = error.problem
             if problem:
                 raise UsageError(f"The edited parameters are invalid, and nothing was decided: {problem}")
-        return request
 
-    async def _hold_start_locks(self, run_id: str, stack: ExitStack) -> None:
+    def _hold_start_locks(self, run: StoredRun, stack: ExitStack) -> None:
         """Hold the start locks of a run and its parent, so that neither run counts as abandoned in the meantime."""
-        run = await self._services.runs.get(run_id)
-        for each in (run_id, *([run.parent_call.run_id] if run.parent_call else [])):
+        for each in (run.run_id, *([run.parent_call.run_id] if run.parent_call else [])):
             stack.enter_context(self._engine.run_locks.starting(f"start-{each}"))
 
     async def _continue(self, run_id: str, request_id: str) -> None:

@@ -137,7 +137,7 @@ class RunDriver:
                 run.run_id,
                 "" if parent is None else parent.tool_call_id,
                 self._event_writer,
-                services.redact,
+                services.secrets.redact,
                 services.plans,
             ),
             subruns=engine.controller.subruns,
@@ -172,7 +172,7 @@ class RunDriver:
             else:
                 if logger.isEnabledFor(logging.DEBUG):  # without exc_info, whose output could not be masked
                     trace = "".join(traceback.format_exception(error))
-                    logger.debug("Run %s failed\n%s", self.run.run_id, self._engine.services.redact(trace))
+                    logger.debug("Run %s failed\n%s", self.run.run_id, self._engine.services.secrets.redact(trace))
                 data = {
                     "error_type": type(error).__name__,
                     "message": storable_text(describe_error(self._masked(error))),
@@ -266,7 +266,7 @@ class RunDriver:
 
     def _masked(self, error: Exception) -> Exception:
         """Redact the message of an error, since third-party code may write secrets into the message."""
-        return redacted(error, self._engine.services.redact)
+        return redacted(error, self._engine.services.secrets.redact)
 
     async def cancel(self) -> None:
         """Cancel a run that waits, and store its end."""

@@ -260,7 +260,6 @@ class Engine:
                 tool_services=self._tool_services,
                 prices=self.prices,
                 middleware=self.middleware,
-                redact=self.secrets.redact,
                 secrets=self.secrets,
                 reviewer=self.reviewer,
             )

@@ -89,7 +89,7 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
     is_question = entry.request_kind == QUESTION_KIND
     if is_question and await ctx.services.approvals.n_requests(ctx.run.run_id, QUESTION_KIND) >= MAX_QUESTIONS:
         return True  # the call fails when it runs
-    preview = ctx.secrets.text(await entry.render_preview(tool_context, args, ctx.services.redact))
+    preview = ctx.secrets.text(await entry.render_preview(tool_context, args, ctx.services.secrets.redact))
     params = args.model_dump(mode="json")
     first = next(iter(params.values()), "")
     action = entry.request_action(tool_context) if callable(entry.request_action) else entry.request_action

@@ -301,7 +301,7 @@ async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobOut
     except Exception as error:
         if is_task_cancelled():  # LangGraph reports a cancelled node as an error of its own
             raise
-        return JobOutcome(error=redacted(error, ctx.services.redact))
+        return JobOutcome(error=redacted(error, ctx.services.secrets.redact))
     finally:
         ctx.transcripts.pop(start["job_id"], None)
     max_rounds = ctx.agent(start["current_agent"], start.get("tools", ())).config.max_tool_rounds

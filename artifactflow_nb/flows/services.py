@@ -236,8 +236,7 @@ class Services:
         of_plugins: The objects that plugins provide, by class.
         tool_services: Returns the services that tools of a run get from their context, by class.
         prices: The prices of tokens, by model.
-        redact: Removes secrets from errors of third-party code before they are stored or published.
-        secrets: The secrets that are known by their values.
+        secrets: The secrets that are known by their values, which errors of third-party code must not show.
         reviewer: The model that decides on calls before a person is asked, or None.
         asking_calls: The calls whose tools have asked the person and wait in this process, by id.
         text_models: The models whose endpoints refuse or ignore tools, by identity of the model object and model name.
@@ -259,7 +258,6 @@ class Services:
     tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
     prices: Mapping[str, Price] = field(default_factory=dict)
     middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
-    redact: Callable[[str], str] = lambda text: text
     secrets: SecretLookup = field(default_factory=SecretLookup)
     reviewer: Reviewer | None = None
     text_models: set[tuple[int, str]] = field(default_factory=set)

@@ -137,7 +137,7 @@ async def run_call(
             work = entry.run(replace(tool_context, notify=notify), params)
         result = await (work if entry.uses_store_only else ctx.jobs.cancellation.wait_for(work))
         if result.error and not ctx.services.tools.is_built_in(entry):  # user code may write a secret into an error
-            result = replace(result, error=ctx.services.redact(result.error))
+            result = replace(result, error=ctx.services.secrets.redact(result.error))
         return with_decision_note(ctx.secrets.result(result), request_state)
 
     return await execute_call(ctx, agent, job_id, call, request_state, perform)

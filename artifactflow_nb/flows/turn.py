@@ -355,7 +355,10 @@ class _TurnCall:
                                 self._record.publish_delta(kind, text, tool)
                     elif isinstance(event, RetryNotice):
                         self._masked = self._masked and MaskedPieces(self._ctx.secrets)
-                        n_failed, reason = self._n_failed + event.attempt, self._ctx.services.redact(event.reason)
+                        n_failed, reason = (
+                            self._n_failed + event.attempt,
+                            self._ctx.services.secrets.redact(event.reason),
+                        )
                         retry = {"attempt": n_failed, "delay_s": event.delay_s, "reason": reason}
                         await self._record_failure(n_failed, "ModelUnavailable", reason, "", event.delay_s, retry)
                         self._new_attempt()
@@ -373,7 +376,7 @@ class _TurnCall:
         except ModelError as error:
             error.partial = self._ctx.secrets.cut_off(error.partial)
             self._publish_withheld(is_cut_off=True)
-            message = self._ctx.services.redact(str(error))
+            message = self._ctx.services.secrets.redact(str(error))
             reason = _TOO_LONG if may_shorten and isinstance(error, ContextOverflow) else ""
             if isinstance(error, ToolsRefused) and self._agent.can_change_protocol:
                 reason = f"{message} {_NOW_IN_TEXT}"

@@ -255,71 +255,54 @@ class RecordingController(ExecutionController):
 
     # --- decisions ---------------------------------------------------------------------------------------------------
 
-    async def decide(self, request_id: str, decision: Decision) -> None:
-        """Decide a request; a decision on a played run must equal the recorded decision.
+    async def _is_played(
+        self, run: StoredRun, decisions: Mapping[str, Decision], *, is_started_later: bool = False
+    ) -> bool:
+        """Return whether the run is played and goes on: decisions on a played run must equal the recorded decisions.
 
-        Errors: `CassetteMiss` if the decision differs and the run cannot continue live; nothing is decided then. In the
+        Errors: `CassetteMiss` if a decision differs and the run cannot continue live; nothing is decided then. In the
         mode `auto` the run continues live.
         """
-        request = await self._services.approvals.get(request_id)
-        playback = self._playbacks.get(request.run_id)
+        playback = self._playbacks.get(run.run_id)
         if playback is None:
-            self._check_not_played_elsewhere(await self._services.runs.get(request.run_id))
-        else:
-            async with playback.lock:
-                if await self._accept_recorded(playback, {request_id: decision}):
-                    if playback.cut is None:
-                        self._play(playback)
-                    return
-        await super().decide(request_id, decision)
-        await self._record_waiting(request.run_id)
+            self._check_not_played_elsewhere(run)
+            return False
+        async with playback.lock:
+            if not await self._accept_recorded(playback, decisions, run.run_id if is_started_later else None):
+                return False
+            if playback.cut is None and not is_started_later:  # else the caller listens to the run first
+                self._play(playback)
+            return True
 
-    async def decide_all(
-        self, thread_id: str | None, message_id: str | None, decisions: Mapping[str, bool | Decision]
-    ) -> StoredRun:
-        """Store decisions on the run of a thread; for a played run, decisions must equal the recorded decisions."""
-        if thread_id is not None:
-            run = await self._services.runs.get_by_thread(thread_id)
-            playback = self._playbacks.get(run.run_id)
-            if playback is not None and message_id in {None, run.message_id}:
-                async with playback.lock:  # the caller listens to the run first, and starts the run then
-                    if await self._accept_recorded(playback, decisions, run.run_id):
-                        return run
-        return await super().decide_all(thread_id, message_id, decisions)
-
-    async def _accept_recorded(
-        self, playback: Playback, decisions: Mapping[str, bool | Decision], run_id: str | None = None
-    ) -> bool:
+    async def _accept_recorded(self, playback: Playback, decisions: Mapping[str, Decision], run_id: str | None) -> bool:
         """Accept decisions on a played run if all decisions equal the recorded decisions.
 
         The caller holds the lock of the playback. With `run_id`, the requests must belong to this run.
 
         Returns: False if the run has ended or continues live, so that the caller must store the decisions.
-
-        Errors: `CassetteMiss` if a decision differs and the run cannot continue live; nothing is decided then.
         """
         await playback.settled()
-        approvals, different = self._services.approvals, dict[str, Decision]()
+        approvals, different = self._services.approvals, list[tuple[ApprovalRequest, Decision]]()
         for request_id in decisions:
             await approvals.require_undecided(request_id, run_id)
         if playback.rows.run_id not in self._playbacks:  # the playback has ended meanwhile
             return False
         accepted = list(decisions)
-        for request_id, value in decisions.items():
-            decision = self.as_stored(value if isinstance(value, Decision) else Decision(value))
+        for request_id, decision in decisions.items():
             recorded, request = playback.decision(request_id), await approvals.get(request_id)
             if recorded is None or not is_same_decision(recorded, self.session.match_wording(recorded, decision)):
                 if self.session.is_strict or playback.is_graph:
                     miss = miss_of_decision(request.title, recorded, decision, is_graph=playback.is_graph)
                     raise CassetteMiss(self.session.redacted_text(miss))
-                different[request_id] = decision
+                different.append((request, decision))
             covered = await approvals.open_of_same_tool(request, decision)
             accepted += (other.id for other in covered if playback.decision(other.id))
         if not different:
             await playback.accept(accepted)
             return True
-        for request_id, decision in different.items():
-            await self.check_decision(request_id, decision, keeps_models=False)
+        for request, decision in different:
+            run = await self._services.runs.get(request.run_id)
+            await self.check_decision(request, run, decision, keeps_models=False)
         manifests = {}
         for run in [await self._services.runs.get(each) for each in playback.run_ids]:
             if run.status in ENDED:
@@ -365,7 +348,7 @@ class RecordingController(ExecutionController):
             self._self_cancelled.discard(run_id)
             return
         await super().cancel(run_id, by_code=by_code)
-        await self._record_waiting(run_id)
+        await self._after_decision(run_id)
 
     async def _take_over(self, playback: Playback, manifests: Mapping[str, str] = MappingProxyType({})) -> None:
         """Continue the runs of a playback live from the current position, with new manifests."""
@@ -384,7 +367,7 @@ class RecordingController(ExecutionController):
         if (problem := self._problems.get(run_id)) is not None:
             raise CassetteError(problem)
 
-    async def _record_waiting(self, run_id: str) -> None:
+    async def _after_decision(self, run_id: str) -> None:
         """Record a decision on a run that still waits for other decisions."""
         if not self.scheduler.is_driving(run_id):
             await self._save(run_id)

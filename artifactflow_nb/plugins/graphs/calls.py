@@ -118,7 +118,7 @@ class GraphCalls:
         """Store a call without a reply; if the graph continues, publish the call as a retry, which voids the text."""
         self._publish_rest(key, is_cut_off=True)
         record = self._open.pop(key)
-        reason = storable_text(self._ctx.services.redact(message))
+        reason = storable_text(self._ctx.services.secrets.redact(message))
         retry = {"attempt": 1, "delay_s": 0.0, "reason": reason} if graph_continues else None
         row = record.fail(error_type, reason, record.partial, retry_payload=retry)
         await self._ctx.services.calls.record_model_call(row, (), self._ctx.event_writer.drain())
@@ -272,7 +272,7 @@ class GraphTools:
 
     async def fail(self, key: str, error: BaseException, event: Mapping[str, Any]) -> None:
         """Record the error of a tool, which is stored as soon as the node can no longer be retried."""
-        problem = storable_text(self._ctx.services.redact(describe_error(error)))
+        problem = storable_text(self._ctx.services.secrets.redact(describe_error(error)))
         result = ToolResult(success=False, error=problem, metadata={"error_type": type(error).__name__})
         tool = self._running[key]
         if self._langchain_ids.get(tool.call_id) is None:

@@ -233,7 +233,7 @@ class AdaptedFlow:
             attempt = 1
             while await approvals.decisions(_subjects(ctx, interrupt, parts, attempt + 1)):
                 attempt += 1
-            problem = ctx.services.redact(problems.get(interrupt.id, ""))
+            problem = ctx.services.secrets.redact(problems.get(interrupt.id, ""))
             question = _Question(interrupt, parts, _subjects(ctx, interrupt, parts, attempt + bool(problem)))
             states = await approvals.decisions(question.subjects)
             node = tracer.interrupted_agents.get(interrupt.id) or nodes.get(interrupt.id, self.adapted.name)
@@ -263,7 +263,7 @@ class AdaptedFlow:
                     text, note = None, f"The answer= function of the graph returned {text!r:.80}, which is not a text."
         if text is None:
             text = guess_answer(output, ctx.run.question)
-        return storable_text("\n\n".join(filter(None, (text.strip(), ctx.services.redact(note)))))
+        return storable_text("\n\n".join(filter(None, (text.strip(), ctx.services.secrets.redact(note)))))
 
 
 def _is_of_other_loop(error: BaseException | None) -> bool:

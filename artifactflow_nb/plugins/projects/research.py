@@ -312,7 +312,7 @@ async def _write_report(ctx: RunContext, key: str, args: RunResearch, run: Store
         block_id = find_text_block(tree, args.field_name).block_id if args.field_name else ""
         if block_id and tree[block_id].writer == USER and not await ctx.services.approvals.decisions([key]):
             raise UsageError(f"The person wrote {tree[block_id].name!r} meanwhile. Their text stays.")
-        name = title_from_query(ctx.services.redact(args.query))
+        name = title_from_query(ctx.services.secrets.redact(args.query))
         new = NewBlock(name, BlockPosition(research_phase(info)), {"prompt": args.query}, report)
         edit = partial(add_research_blocks, block_id=block_id, new=new, sources=write_sources(documents, report))
         written = await ctx.services.service(ProjectStore).change(job_authorship(ctx, key, RESEARCH, reason), edit)
