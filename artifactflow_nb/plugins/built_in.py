@@ -8,6 +8,7 @@ from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS, Plugin, add_plugin
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.plugins.claims import frame as claims_frame
 from artifactflow_nb.plugins.claims.plugin import CLAIMS
+from artifactflow_nb.plugins.crate import CRATE, Crate
 from artifactflow_nb.plugins.data.plugin import DATA, Data, DataResults
 from artifactflow_nb.plugins.graphs import GRAPHS
 from artifactflow_nb.plugins.literature import LITERATURE
@@ -24,6 +25,7 @@ GROUP = "artifactflow_nb.plugins"
 
 for _plugin in (
     CLAIMS,
+    CRATE,
     DATA,
     GRAPHS,
     LITERATURE,
@@ -49,6 +51,7 @@ class SealedRunAccessors:
 
     claims_df = claims_frame.claims_df
     literature = Accessor(Literature)
+    crate = Accessor(Crate)
     data = Accessor(DataResults)
     otel = Accessor(Traces)
     projects = Accessor(ProjectFrames)
@@ -59,6 +62,7 @@ class WorkbenchAccessors:
 
     claims_df = claims_frame.claims_df
     literature = Accessor(Literature)
+    crate = Accessor(Crate)
     data = Accessor(Data)
     otel = Accessor(Traces)
     projects = Accessor(Projects)

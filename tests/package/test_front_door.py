@@ -82,8 +82,8 @@ MEMBERS = {
     "Reviewer Run ScriptedModel Settings ToolCall ToolContext ToolResult Workbench __version__ accept_cassette adapt "
     "cassette_df check_notebook compare engine errors extend open_run plots testing tool trust_folder",
     "wb": "approvals_df artifact_panel artifacts artifacts_df ask chat claims_df close columns_df conversation "
-    "conversations created_at data data_dir events_df flows forecast graph_config home is_open literature llm_calls_df "
-    "messages_df metrics metrics_df models otel panel pending plan_steps_df projects query register_agent "
+    "conversations crate created_at data data_dir events_df flows forecast graph_config home is_open literature "
+    "llm_calls_df messages_df metrics metrics_df models otel panel pending plan_steps_df projects query register_agent "
     "register_flow repro run runs runs_df settings sources sources_df store studies timeline tool tool_calls_df "
     "tree",
     "wb.sources": "add choose_ranking embed refresh search_df",

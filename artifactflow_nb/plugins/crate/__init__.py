@@ -1,0 +1,114 @@
+"""A run that can be cited: a crate of research objects, a paragraph about methods, and `CITATION.cff`."""
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from artifactflow_nb.core.local_files import AnyPath, absolute_path
+from artifactflow_nb.core.redaction.redactor import Redactor
+from artifactflow_nb.engine.plugin import Plugin
+from artifactflow_nb.errors import Conflict
+from artifactflow_nb.notebook.run import RunRecord
+from artifactflow_nb.plugins.crate.methods import citation_text, methods_text
+from artifactflow_nb.plugins.crate.rocrate import Metadata, files_of
+from artifactflow_nb.recording.files import pack, write_bytes
+from artifactflow_nb.recording.rows import ENDED, RunRows, load_run_rows, redacted
+from artifactflow_nb.recording.seal import load_parts, sealed_bytes
+from artifactflow_nb.store.database import read_store
+from artifactflow_nb.store.runs import load_full_id
+
+NOUNS = frozenset({"crate", "rocrate"})
+"""Words that no identifier outside of this folder has; `tests/package/test_plugins.py` checks it."""
+
+
+class Crate:
+    """`wb.crate`, and `run.crate` of a sealed run: runs that can be cited. `run` is a run, a sealed run or an id."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+
+    def _redactor(self) -> Redactor:
+        thread = getattr(self._owner, "_thread", None)  # a sealed run has no engine, which knows the secrets by value
+        return Redactor() if thread is None else thread.engine.secrets.refresh().redactor
+
+    def _store(self, run: RunRecord | str) -> Path:
+        return Path(self._owner._store if isinstance(run, str) else run._client.store)  # noqa: SLF001 - an accessor is a part of its workbench
+
+    def _rows(self, run: RunRecord | str) -> RunRows:
+        """Load the rows of a run that has ended and of its subruns, without secrets."""
+
+        def load(db: sqlite3.Connection) -> RunRows:
+            rows = load_run_rows(db, load_full_id(db, run) if isinstance(run, str) else run.run_id)
+            if rows.run["status"] not in ENDED:
+                raise Conflict(f"The run {rows.run_id} is {rows.run['status']}. Wait until the run has ended.")
+            return rows
+
+        return redacted(read_store(self._store(run), load), self._redactor())
+
+    def _sealed(self, run: RunRecord | str, run_id: str) -> tuple[bytes, str]:
+        """Return the sealed file of a run, and the hash by which it is cited."""
+        path, redactor = getattr(run, "path", None), self._redactor()  # a sealed run has its file
+        if path is None:
+            data = sealed_bytes(read_store(self._store(run), lambda db: load_parts(db, run_id, redactor)))
+        else:
+            data = path.read_bytes()
+        return data, hashlib.sha256(data).hexdigest()
+
+    def methods(self, run: RunRecord | str) -> str:
+        """Return a paragraph in the past tense about a run that has ended, for the methods section of a paper.
+
+        The paragraph has the question, models, dates, what was searched and read, decisions of persons, the budget, the
+        cost, and what was not found.
+
+        Errors: `NotFound` for an unknown run; `Conflict` for a run that has not ended.
+        """
+        return methods_text(self._rows(run))
+
+    def citation(self, run: RunRecord | str, *, authors: Sequence[str] = ()) -> str:
+        """Return the text of a `CITATION.cff` for a run, with the hash of its sealed file; errors as for `methods`."""
+        rows = self._rows(run)
+        return citation_text(rows, authors, self._sealed(run, rows.run_id)[1])
+
+    def write(
+        self,
+        run: RunRecord | str,
+        path: AnyPath,
+        *,
+        authors: Sequence[str] = (),
+        license_url: str = "",
+        replace: bool = False,
+    ) -> Path:
+        """Write a crate of research objects: a zip file with the run, in the profile Process Run Crate (RO-Crate).
+
+        The crate has the question, the answer, the artifacts of the run, checks of claims, `methods.txt`,
+        `CITATION.cff` and the sealed run; its metadata also has agents, models, tools, and the sources with hashes.
+        Secrets are redacted. Equal runs give equal files. Needs `artifactflow-nb[crate]`.
+
+        Args:
+            run: A run that has ended, a sealed run or an id.
+            path: The file, such as `run.crate.zip`.
+            authors: Names of the persons who publish the run.
+            license_url: The address of the licence; empty if no licence is stated.
+            replace: Replace an existing file.
+
+        Returns:
+            The path of the file.
+
+        Errors: `NotFound` for an unknown run; `Conflict` for a run that has not ended; `UsageError` for a file that
+        exists or cannot be written, and without the package rocrate.
+        """
+        rows = self._rows(run)
+        data, digest = self._sealed(run, rows.run_id)
+        files = files_of(rows) | {
+            "run.afrun": (data, "The sealed run: af.open_run(path) opens it"),
+            "methods.txt": (methods_text(rows).encode("utf-8", "replace"), "The methods of the run"),
+            "CITATION.cff": (citation_text(rows, authors, digest).encode("utf-8", "replace"), "How to cite the run"),
+        }
+        about = Metadata(rows).json(files, authors, license_url)
+        members = {name: content for name, (content, _) in files.items()} | {"ro-crate-metadata.json": about}
+        return write_bytes(absolute_path(path), pack(members), replace=replace)
+
+
+CRATE = Plugin("crate")

@@ -1,0 +1,219 @@
+"""Runs that can be cited: the crate, the methods, `CITATION.cff`; and secrets in none of the outlets."""
+
+import hashlib
+import json
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.collector import collecting
+
+import artifactflow_nb as af
+
+OpenWorkbench = Callable[..., af.Workbench]
+
+QUESTION = "How deep is the lake?"
+NOTE = "The lake is 41 metres deep."
+REPORT = f"# Depth\n\n{NOTE[:-1]} [1].\n\n## Sources\n\n1. Lake: Lake — local:papers/lake.md#lake\n"
+SEARCH = [
+    af.ToolCall("call_subagent", {"agent_name": "crawl_agent", "instruction": "Find the depth."}),
+    af.ToolCall("web_fetch", {"urls": ["local:papers/lake.md#lake"]}),
+    NOTE,
+    af.ToolCall("create_artifact", {"id": "report", "title": "Depth", "content": REPORT}),
+    "It is 41 metres deep.",
+]
+
+
+@pytest.fixture
+def run(workbench: OpenWorkbench, tmp_path: Path) -> tuple[af.Workbench, af.Run]:
+    """A run that read a source, wrote a report after an approval, and had a budget."""
+    papers = tmp_path / "papers"
+    papers.mkdir()
+    (papers / "lake.md").write_text(f"# Lake\n\n{NOTE}", encoding="utf-8")
+    wb = workbench(SEARCH, interactive=False, approvals={"create_artifact": "ask"}, budget={"tokens": 90_000})
+    wb.sources.add(papers)
+    ended = wb.ask(QUESTION).wait()
+    ended.approve().wait()
+    assert ended.status == "completed"
+    return wb, ended
+
+
+def graph(path: Path) -> dict[str, dict[str, Any]]:
+    """The entities of a crate by id."""
+    with zipfile.ZipFile(path) as archive:
+        document = json.loads(archive.read("ro-crate-metadata.json"))
+    assert document["@context"] == "https://w3id.org/ro/crate/1.1/context"
+    return {entity["@id"]: entity for entity in document["@graph"]}
+
+
+def listed(value: Any) -> list[str]:
+    return [each["@id"] for each in (value if isinstance(value, list) else [value])]
+
+
+def test_crate_has_what_its_metadata_lists(run: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
+    """Each file of the crate is an entity with its size and hash, and each reference leads to an entity."""
+    wb, ended = run
+    path = wb.crate.write(ended, tmp_path / "run.crate.zip", authors=["Ada Lovelace"])
+    entities = graph(path)
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist() if name != "ro-crate-metadata.json"}
+    assert {"question.md", "answer.md", "artifacts/report.md", "claims.json", "methods.txt", "run.afrun"} < files.keys()
+    assert set(listed(entities["./"]["hasPart"])) == files.keys()
+    for name, content in files.items():
+        assert entities[name]["sha256"] == hashlib.sha256(content).hexdigest()
+        assert entities[name]["contentSize"] == str(len(content))
+    references = [
+        each["@id"]
+        for entity in entities.values()
+        for value in entity.values()
+        for each in (value if isinstance(value, list) else [value])
+        if isinstance(each, dict)
+    ]
+    assert [reference for reference in references if reference not in entities and "w3id.org" not in reference] == []
+    assert [claim["status"] for claim in json.loads(files["claims.json"])] == ["supported"]
+
+
+def test_crate_conforms_to_process_run_crate(run: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
+    """What the profile requires: the root names the profile, and each action an application and times."""
+    wb, ended = run
+    entities = graph(wb.crate.write(ended, tmp_path / "run.crate.zip"))
+    root = entities["./"]
+    assert listed(root["conformsTo"]) == ["https://w3id.org/ro/wfrun/process/0.5"]
+    actions = [entity for entity in entities.values() if entity["@type"] == "CreateAction"]
+    assert {f"#{ended.run_id}", f"#{ended.run_id}-lead_agent", f"#{ended.run_id}-crawl_agent"} == {
+        action["@id"] for action in actions
+    } == set(listed(root["mentions"]))  # fmt: skip
+    for action in actions:
+        assert entities[listed(action["instrument"])[0]]["@type"] == "SoftwareApplication"
+        assert action["startTime"] <= action["endTime"]
+    [main] = [action for action in actions if action["@id"] == f"#{ended.run_id}"]
+    assert main["actionStatus"] == "http://schema.org/CompletedActionStatus"
+    [source] = [entities[each] for each in listed(main["object"]) if each.startswith("#source")]
+    assert source["identifier"] == "local:papers/lake.md#lake"
+
+
+def test_sealed_run_gives_the_same_crate(run: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
+    """Also a second time; the sealed run in the crate opens."""
+    wb, ended = run
+    first = wb.crate.write(ended, tmp_path / "1.zip").read_bytes()
+    assert wb.crate.write(ended.run_id[:12], tmp_path / "2.zip").read_bytes() == first
+    with af.open_run(ended.seal(tmp_path / "run.afrun")) as sealed:
+        assert sealed.crate.write(sealed, tmp_path / "3.zip").read_bytes() == first
+        assert sealed.crate.methods(sealed) == wb.crate.methods(ended)
+        assert sealed.crate.citation(sealed) == wb.crate.citation(ended)
+    with zipfile.ZipFile(tmp_path / "1.zip") as archive:
+        archive.extract("run.afrun", tmp_path / "out")
+    with af.open_run(tmp_path / "out" / "run.afrun") as sealed:
+        assert sealed.response == ended.response
+    with pytest.raises(af.errors.UsageError, match="There is a file"):
+        wb.crate.write(ended, tmp_path / "1.zip")
+
+
+def test_methods_have_the_figures_of_the_rows(run: tuple[af.Workbench, af.Run]) -> None:
+    wb, ended = run
+    text = wb.crate.methods(ended)
+    calls = wb.llm_calls_df(ended)
+    start, end = ended.started_at, ended.completed_at
+    assert end is not None
+    n_input, n_output = calls["input_tokens"].sum(), calls["output_tokens"].sum()
+    assert text == (
+        f"On {start.day} {start:%B %Y} ({start:%H:%M} to {end:%H:%M} UTC), the question “{QUESTION}” was put to "
+        f"ArtifactFlow NB {af.__version__} and was worked on in the flow research (run {ended.run_id}). "
+        "The work was done by crawl_agent and lead_agent with scripted (scripted, 5 calls). "
+        "The sampling temperature was 0.3 and 0.7. The agents read 1 document of the person. "
+        "Of 1 request for a decision of a person, 1 approved. "
+        f"The models took {n_input:,} tokens and wrote {n_output:,}. The budget was 90,000 tokens. "
+        "Of 1 check of claims against the sources, 1 supported."
+    )
+
+
+def test_methods_say_what_was_not_found(workbench: OpenWorkbench) -> None:
+    """A search without a result, a denied request and a failed run have sentences."""
+    turns = [
+        af.ToolCall("call_subagent", {"agent_name": "search_agent", "instruction": "Find otters."}),
+        af.ToolCall("web_search", {"query": "xyzzyplugh"}),
+        "Nothing.",
+        af.errors.ModelRejected("No."),
+    ]
+    wb = workbench(turns, interactive=False)
+    text = wb.crate.methods(wb.ask("Where do otters sleep?").wait())
+    assert "One search (provider: local) returned 0 results. Nothing was found for “xyzzyplugh”." in text
+    assert "1 call of a model failed." in text
+    assert text.endswith("The run ended as failed.")
+
+
+def test_citation_has_the_fields_that_the_format_requires(run: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
+    """`authors`, `cff-version`, `message` and `title`; the hash is the hash of the sealed file."""
+    wb, ended = run
+    entry = yaml.safe_load(wb.crate.citation(ended, authors=["Ada Lovelace", "A: B #c"]))
+    assert entry["cff-version"] == "1.2.0"
+    assert entry["authors"] == [{"name": "Ada Lovelace"}, {"name": "A: B #c"}]
+    assert (entry["title"], entry["type"], entry["version"]) == (QUESTION, "dataset", ended.run_id)
+    digest = hashlib.sha256(ended.seal(tmp_path / "run.afrun").read_bytes()).hexdigest()
+    assert entry["identifiers"][0]["value"] == f"sha256:{digest}"
+
+
+def test_run_that_has_not_ended_is_refused(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    wb = workbench(SEARCH[3:], interactive=False, approvals={"create_artifact": "ask"})
+    waiting = wb.ask("Write.").wait()
+    for export in (wb.crate.methods, wb.crate.citation, lambda each: wb.crate.write(each, tmp_path / "x.zip")):
+        with pytest.raises(af.errors.Conflict, match="is waiting. Wait until the run has ended"):
+            export(waiting)
+    assert not (tmp_path / "x.zip").exists()
+    waiting.approve().wait()
+
+
+def test_missing_package_is_told_with_the_command(
+    run: tuple[af.Workbench, af.Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wb, ended = run
+    monkeypatch.setitem(sys.modules, "rocrate.rocrate", None)
+    with pytest.raises(af.errors.UsageError, match=r"pip install 'artifactflow-nb\[crate\]'"):
+        wb.crate.write(ended, tmp_path / "x.zip")
+
+
+KNOWN, SHAPED = "correct-horse-battery-5150", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+
+
+def outlets(wb: af.Workbench, run: af.Run, folder: Path) -> dict[str, bytes]:
+    """What each outlet writes about a run."""
+    with zipfile.ZipFile(wb.crate.write(run, folder / "run.crate.zip")) as archive:
+        found = {f"crate/{name}": archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(folder / "run.crate.zip") as archive:
+        archive.extract("run.afrun", folder)
+    with zipfile.ZipFile(folder / "run.afrun") as archive:
+        found |= {f"sealed/{name}": archive.read(name) for name in archive.namelist()}
+    found["methods"] = wb.crate.methods(run).encode()
+    found["citation"] = wb.crate.citation(run).encode()
+    for dialect in ("genai", "openinference"):
+        for content in (False, True):
+            with collecting() as collector:
+                wb.otel.send(run, to=collector.url, dialect=dialect, content=content)  # type: ignore[arg-type]
+            found[f"traces/{dialect}/{content}"] = collector.bodies[0]
+    return found
+
+
+def test_no_outlet_has_a_secret(workbench: OpenWorkbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret of the environment, and a text that looks like a key, in a question, arguments, results and a report."""
+    monkeypatch.setenv("LAKE_API_KEY", KNOWN)
+    text = f"The keys are {KNOWN} and {SHAPED}, found in the lake."
+    papers = tmp_path / "papers"
+    papers.mkdir()
+    (papers / "lake.md").write_text(f"# Lake\n\n{text}", encoding="utf-8")
+    report = af.ToolCall("create_artifact", {"id": "report", "title": f"Keys {SHAPED}", "content": f"# Keys\n\n{text}"})
+    turns = [SEARCH[0], SEARCH[1], text, report, text]
+    wb = workbench(turns, interactive=False, approvals="approve")
+    wb.sources.add(papers)
+    ended = wb.ask(f"Are {KNOWN} and {SHAPED} keys?").wait()
+    assert ended.status == "completed"
+    found = outlets(wb, ended, tmp_path)
+    assert len(found) > 15
+    assert b"found in the lake" in found["traces/genai/True"]
+    assert b"found in the lake" in found["crate/answer.md"]
+    for name, content in found.items():
+        for secret in (KNOWN, SHAPED):
+            assert secret.encode() not in content, name
