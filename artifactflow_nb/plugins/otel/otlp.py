@@ -87,11 +87,12 @@ def send(body: bytes, url: str, headers: Mapping[str, str], timeout_s: float) ->
             end.start()
             try:
                 connection.request("POST", path, body, {"Content-Type": "application/x-protobuf", **headers})
-                content = (answer := connection.getresponse()).read(_MOST_ANSWER_BYTES)
+                with connection.getresponse() as answer:
+                    content = answer.read(_MOST_ANSWER_BYTES)
             finally:
                 end.cancel()
-        is_late = time.monotonic() >= deadline
-        if answer.status == HTTPStatus.OK and len(content) < _MOST_ANSWER_BYTES and not is_late:
+        is_late, is_whole = time.monotonic() >= deadline, len(content) < _MOST_ANSWER_BYTES
+        if answer.status == HTTPStatus.OK and is_whole and not is_late:
             response = trace_service().ExportTraceServiceResponse.FromString(content)
             return int(response.partial_success.rejected_spans)
         problem = "no end of the answer" if is_late else f"status {answer.status}"

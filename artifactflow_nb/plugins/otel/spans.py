@@ -153,8 +153,7 @@ def load_spans(db: sqlite3.Connection, run_id: str, redactor: Redactor, *, with_
         ids = id_of(8, run_id, job_id), id_of(8, callers.get(job_id.partition(PARALLEL_SEPARATOR)[0], run_id))
         facts = {"agent": shown(agent), "job_id": job_id}
         yield Span(*ids, "invoke_agent", shown(agent), start, max(end for _, end, _ in parts), facts, events)
-    [row] = read("invoke_workflow")
-    facts = facts_of(row)
+    facts = facts_of(row := read("invoke_workflow")[0])
     if with_content:
         facts |= {"input": (("user", facts["input"], ()),), "output": (("assistant", facts["output"] or "", ()),)}
     parent = b"" if run.parent_call is None else id_of(8, run.parent_call.tool_call_id)
