@@ -1,7 +1,7 @@
 """Documents in the form that the ranking reads: passages, sentences in their surroundings, and the worth of a sentence.
 
-A definition or a statement of what happens is a better quote than a cross reference, a line of history or a part of an
-argument, because readers see a quote without the text around it.
+A statement is a better quote than a cross reference, a line of history or a lead-in, because readers see a quote
+without the text around the quote.
 """
 
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from artifactflow_nb.sources.citations import SourceDocument
-from artifactflow_nb.sources.retrieval.passages import Passage, TextBlock, split_blocks, split_passages
+from artifactflow_nb.sources.retrieval.passages import Passage, split_blocks, split_passages
 from artifactflow_nb.sources.retrieval.scoring import PassageTerms
 from artifactflow_nb.sources.retrieval.sentences import Sentence, sentences_in_blocks
 from artifactflow_nb.sources.retrieval.terms import split_terms
@@ -31,22 +31,6 @@ _HISTORY = re.compile(r"(?:changed|new|added|deprecated|removed) (?:in|since) ve
 _POINTER = re.compile(
     r"\b(?:follow(?:s|ing)|below|examples?|here|e\.g|code|like this|this|these)\b|以下|如下|例如", re.IGNORECASE
 )
-_CONDITION = re.compile(
-    r"\b(?:if|when|whenever|unless|otherwise|once|until|after|before|while)\b"
-    r"|如果|如有|若|一旦|除非|否则|否則|[时時][，,]|的时候|的時候|[以之][后後前]|出现|出現|发现|發現|[失故]败|失敗",
-    re.IGNORECASE,
-)
-_ASKS_FOR_EVENTS = re.compile(
-    r"\b(?:when|happens?|behaves?|if|raises?|fails?|case)\b|如果|时候|時候|时会|時會|发生|發生|怎么办|怎麼辦|怎么处理|怎麼處理"
-    r"|了(?:以后|之后|以後|之後)?(?:应该|應該|该|該|要)?(?:怎么|怎麼|如何)",
-    re.IGNORECASE,
-)
-_ASKS_FOR_DEFINITION = re.compile(
-    r"^(?:(?:what|who)(?:['’]s|\s+(?:is|are|was|were))\b|explain\b|describe\b|define\b"
-    r"|what (?:does|do|did)\b.*\b(?:mean|do|stand for)\W*$)|\bwhat\b.*\bused for\W*$"
-    r"|什么是|什麼是|是什么|是什麼|是谁|是誰|什么意思|什麼意思|做什么|做什麼|干什么|幹什麼",
-    re.IGNORECASE,
-)
 _HOW_MUCH = (
     "how (?:much|many|long|often|far|old|tall|big|large|deep|heavy|wide|high|close|late|early|soon|fast|loud|strong"
     "|quickly)|(?:what|which) (?:time|date|day|month|year|temperature|percentage|price|age|size)"
@@ -58,16 +42,13 @@ _FIGURE = re.compile(
     r"|january|february|april|june|july|august|september|october|november|december)\b|[二两兩三四五六七八九十百千万萬半]|一(?=[个個天年月周週次小分秒名位份间間倍式])",
     re.IGNORECASE,
 )
-_ELSEWHERE_WORTH, _HISTORY_WORTH, _QUESTION_WORTH, _POINTER_WORTH, _CONDITION_WORTH = 0.4, 0.5, 0.5, 0.3, 1.3
+_ELSEWHERE_WORTH, _HISTORY_WORTH, _QUESTION_WORTH, _POINTER_WORTH = 0.4, 0.5, 0.5, 0.3
 
 
-def worth(sentence: str, label: str, question: str) -> float:
+def worth(sentence: str, label: str) -> float:
     """Return the worth of a sentence as a quote; an ordinary sentence has 1.
 
-    Args:
-        sentence: The sentence.
-        label: The words before the sentence in its paragraph, such as `Changed in version 3.1:`.
-        question: The question.
+    `label` has the words before the sentence in the paragraph, such as `Changed in version 3.1:`.
     """
     factor = 1.0
     if _ELSEWHERE.search(sentence):
@@ -78,14 +59,7 @@ def worth(sentence: str, label: str, question: str) -> float:
         factor *= _QUESTION_WORTH
     if sentence.endswith((":", "：")) and _POINTER.search(sentence):
         factor *= _POINTER_WORTH
-    if _ASKS_FOR_EVENTS.search(question) and _CONDITION.search(sentence):
-        factor *= _CONDITION_WORTH
     return factor
-
-
-def asks_for_definition(question: str) -> bool:
-    """Return whether a question asks what something is or does."""
-    return _ASKS_FOR_DEFINITION.search(question) is not None
 
 
 def has_figure(question: str, sentence: str) -> bool:
@@ -94,12 +68,6 @@ def has_figure(question: str, sentence: str) -> bool:
 
 
 # --- documents -------------------------------------------------------------------------------------------------------
-
-_ASIDE = re.compile(
-    r"(?:see also|related(?: \w+)?|further reading|references?|bibliography|links"
-    r"|参见|參見|另见|另見|相关(?:链接|文档|资料)|相關(?:連結|文件|資料)|延伸阅读|延伸閱讀|参考(?:资料|文献)?|參考(?:資料|文獻)?)\W*$",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +80,6 @@ class PlacedSentence:
         paragraph: The terms of the paragraph or list item.
         heading: The terms of the headings above the sentence.
         passage: The index of the sentence's passage in the document.
-        is_aside: Whether the paragraph only refers to another place.
     """
 
     sentence: Sentence
@@ -120,7 +87,6 @@ class PlacedSentence:
     paragraph: frozenset[str]
     heading: frozenset[str]
     passage: int
-    is_aside: bool
 
 
 @dataclass(frozen=True)
@@ -134,7 +100,6 @@ class ParsedDocument:
         passages: The passages.
         words: The terms of each passage.
         sentences: The quotable sentences.
-        asides: The starts of the paragraphs that only refer to another place.
     """
 
     source: SourceDocument
@@ -143,7 +108,6 @@ class ParsedDocument:
     passages: tuple[Passage, ...]
     words: tuple[PassageTerms, ...]
     sentences: tuple[Sentence, ...]
-    asides: frozenset[int]
 
     @cached_property
     def placed_sentences(self) -> tuple[PlacedSentence, ...]:
@@ -164,7 +128,6 @@ class ParsedDocument:
                     paragraph=frozenset(paragraphs[sentence.block]),
                     heading=frozenset(self.words[index].heading),
                     passage=index,
-                    is_aside=sentence.block in self.asides,
                 )
             )
         return tuple(placed)
@@ -185,15 +148,4 @@ def parse_document(source: SourceDocument) -> ParsedDocument:
         for passage in passages
     )
     sentences = tuple(sentences_in_blocks(source.text, blocks))
-    opening: TextBlock | None = None  # a line such as "See also:"; text indented or listed below the line is an aside
-    asides: set[int] = set()
-    for block in blocks:
-        if opening is not None:
-            is_sibling = block.indent == opening.indent and block.kind == "prose"
-            if block.kind == "heading" or block.indent < opening.indent or is_sibling:
-                opening = None
-        if _ASIDE.fullmatch(source.text[block.start : block.end].strip().strip("#*:： ")):
-            opening = block
-        elif opening is not None:
-            asides.add(block.start)
-    return ParsedDocument(source, anchor, title, passages, words, sentences, frozenset(asides))
+    return ParsedDocument(source, anchor, title, passages, words, sentences)
