@@ -281,7 +281,8 @@ class Engine:
         return self.services.service(kind)
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
-        local = LocalSearch(self.sources, run.settings.get("sources"))  # the sources that the run started with
+        scope = run.settings.get("sources")  # the sources that the run started with
+        local, withheld = LocalSearch(self.sources, scope), [name[1:] for name in scope or () if name.startswith("-")]
         engines = {name: engine or local for name, engine in self._search.items()}
         return {
             ArtifactManager: self.artifacts,
@@ -290,7 +291,9 @@ class Engine:
             ApprovalStore: self.approvals,
             SourceManager: self.sources,
             SearchProvider: CombinedSearch(engines) if len(engines) > 1 else next(iter(engines.values())),
-            SearchScope: SearchScope(run.settings.get(SEARCH_SCOPE_SETTING, "the sources"), self._search_action()),
+            SearchScope: SearchScope(
+                run.settings.get(SEARCH_SCOPE_SETTING, "the sources"), self._search_action(), frozenset(withheld)
+            ),
             Fetcher: self._fetcher,
         }
 

@@ -8,7 +8,7 @@ import math
 import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -31,7 +31,7 @@ _MOST_LISTED = 50
 FORKED = to_json({"replaced_by_fork": True})
 """The metadata of a tool call whose result a fork replaced: the tool was not executed."""
 
-_ID = re.compile(r"\b(?:call|tool|req|job|plan|run|msg|thd)-[0-9a-z]+\b")
+_ID = re.compile(r"\b(?:call|tool|req|job|plan|run|msg|thd|conv)-[0-9a-z]+\b")
 _TIMES = {"ts", "created_at", "started_at", "completed_at", "called_at", "asked_at", "decided_at"}
 _OF_TURNS = {StreamEventType.AGENT_START, StreamEventType.AGENT_COMPLETE, StreamEventType.LLM_COMPLETE}
 _OF_REQUESTS = {StreamEventType.PERMISSION_REQUEST, StreamEventType.PERMISSION_RESULT}
@@ -77,12 +77,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NewRunIds:
-    """The ids and the start time of a fork, in microseconds."""
+    """The ids and the start time of a fork, in microseconds; `moved` are new ids of its conversation and its parent."""
 
     run_id: str
     message_id: str
     thread_id: str
     now: int
+    moved: Mapping[str, str] = field(default_factory=dict)
 
 
 def change_of(
@@ -283,7 +284,7 @@ def write_fork(
     put("messages", rows.message, status=RUNNING, response=None)
     db.execute(
         "UPDATE conversations SET active_message_id = ? WHERE conversation_id = ?",
-        (ids.message_id, rows.run["conversation_id"]),
+        (ids.message_id, names.get(rows.run["conversation_id"], rows.run["conversation_id"])),
     )
     ended = dict.fromkeys(("completed_at", "error_type", "error_message", "outcome", "parent_run_id"))
     put("runs", rows.run, **ended, status=RUNNING, owner=NO_PROCESS, **columns)
@@ -323,7 +324,7 @@ def write_fork(
         )
     renumbered: dict[tuple[str, int], int] = {}
     for row in copy.versions():
-        artifact = row["conversation_id"], row["artifact_id"]
+        artifact = names.get(row["conversation_id"], row["conversation_id"]), row["artifact_id"]
         version = renumbered[row["artifact_id"], row["version"]] = db.execute(NEXT_VERSION, artifact).fetchone()[0]
         put("artifact_versions", row, version=version)
     for seq, row in enumerate(copy.events(), 1):
@@ -336,7 +337,7 @@ def write_fork(
 def _new_ids(rows: RunRows, copied_turns: Collection[str], ids: NewRunIds) -> dict[str, str]:
     """Map old ids to new ids, which are derived from the fork's id and the position, like the ids of every run."""
     run = rows.run
-    names = {run["run_id"]: ids.run_id, run["message_id"]: ids.message_id, run["thread_id"]: ids.thread_id}
+    names = {run["run_id"]: ids.run_id, run["message_id"]: ids.message_id, run["thread_id"]: ids.thread_id, **ids.moved}
     paths = job_paths(rows, rows.run_id)
     turns = [row for row in rows["llm_calls"] if row["call_id"] in copied_turns]
     for turn in sorted(turns, key=lambda row: (paths.get(row["job_id"], "").count("/"), row["step"])):

@@ -22,7 +22,8 @@ PassageRanges = Sequence[tuple[int, int]]
 """Ranges of passage numbers, first and last included."""
 
 _INSIDE = """
-first_passage IS NOT NULL AND (substr(source_id, 1, instr(source_id, '/')) IN (SELECT value FROM json_each(?1))
+first_passage IS NOT NULL AND '-local:' || source_id NOT IN (SELECT value FROM json_each(?1))
+    AND (substr(source_id, 1, instr(source_id, '/')) IN (SELECT value FROM json_each(?1))
     OR source_id IN (SELECT value FROM json_each(?1)))
 """
 _SCOPE_START = f"SELECT first_passage FROM sources WHERE {_INSIDE} ORDER BY first_passage LIMIT 1"  # noqa: S608 - a constant
@@ -147,7 +148,7 @@ def remove(connection: sqlite3.Connection, source_id: str) -> None:
 
 
 def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> PassageRanges:
-    """Return the passage ranges of a scope; an entry that ends in `/` is a prefix of source ids."""
+    """Return the passage ranges of a scope; `name/` is a prefix of source ids, `-local:id` leaves a source out."""
     if scope is None:
         return [(0, _LAST)]
     entries = json.dumps(list(scope))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.clock_ids import whole_ms
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from artifactflow_nb.engine.engine import Engine
+    from artifactflow_nb.plugins.studies.ablation import Ablation
 
 BudgetLike = Budget | Mapping[str, Any] | None
 MAX_CELLS = 100_000
@@ -114,6 +115,27 @@ class Studies(CardMixin):
 
         started = self._thread.call(engine.database.write(store))
         return Study(self._workbench, started, {**objects, **fixed_objects})._resume()  # noqa: SLF001 - the handle is new
+
+    def ablate(
+        self, run: Any, by: Literal["sources", "steps"] = "sources", repeats: int = 5, grade: Any = None
+    ) -> "Ablation":
+        """Measure what an answer rests on; return at once. The same call goes on after a restart of the kernel.
+
+        Each source that the run has read is withheld in forks that begin where the run first found it; or each model
+        step is sampled again. The steps before a fork cost nothing. `await` the result, or look at its `df` meanwhile.
+
+        Args:
+            run: A run that has ended, or its id.
+            by: `sources` or `steps`.
+            repeats: The number of forks for each source or step.
+            grade: A function of the answer that returns a number, or a grader; None to compare figures or texts.
+
+        Errors: `UsageError` for an invalid argument, and in a workbench that records or replays; `Conflict` for a run
+        that has not ended.
+        """
+        from artifactflow_nb.plugins.studies.ablation import ablate
+
+        return ablate(self._workbench, run, by, repeats, grade)
 
     def __getitem__(self, name: str) -> Study:
         """Open a stored study; a study that no kernel drives goes on here."""

@@ -88,10 +88,16 @@ class SearchScope:
     Attributes:
         description: The sources and engines, as a noun phrase for prompts and messages.
         action: The action that an approval request names.
+        withheld: The addresses of sources, without sections, that the run must not see.
     """
 
     description: str
     action: str = ""
+    withheld: frozenset[str] = frozenset()
+
+    def hides(self, address: str) -> bool:
+        """Return whether the address is in a source that the run must not see."""
+        return address.partition("#")[0] in self.withheld
 
 
 _UNKNOWN_SCOPE = SearchScope("the sources")
@@ -109,13 +115,15 @@ async def web_search(
     provider: SearchProvider = ctx.service(SearchProvider)  # type: ignore[type-abstract]  # the key of a service
     if (scorer := ctx.services.get(PassageScorer)) is not None:
         provider = _with_scores(provider, scorer)
-    limit, failures = min(max(max_results, 1), _MAX_RESULTS), list[str]()
+    scope = ctx.services.get(SearchScope, _UNKNOWN_SCOPE)
+    limit, failures = _MAX_RESULTS if scope.withheld else min(max(max_results, 1), _MAX_RESULTS), list[str]()
     if isinstance(provider, CombinedSearch):
         hits, failures = await provider.search_all(query, limit)
     else:
         hits = await provider.search(query, limit)
-    scope = ctx.services.get(SearchScope, _UNKNOWN_SCOPE).description
-    paragraphs = [write_hits(hits) if hits else f"Nothing was found for {query!r} in {scope}. Try other words."]
+    hits = [hit for hit in hits if not scope.hides(hit.address)][: max(max_results, 1)]
+    nothing = f"Nothing was found for {query!r} in {scope.description}. Try other words."
+    paragraphs = [write_hits(hits) if hits else nothing]
     paragraphs += [f"No answer from {failure}" for failure in failures]
     if isinstance(provider, WordCounter):
         paragraphs.append(write_counts(parse_query(query).spellings, await provider.word_counts(query)))
@@ -168,9 +176,11 @@ async def web_fetch(
         raise ToolError("The call has no address. Pass addresses that web_search has returned.")
     if len(addresses) > _MAX_URLS:
         raise ToolError(f"{len(addresses)} addresses are too many for one call. Pass at most {_MAX_URLS}.")
-    remote = _remote(ctx, addresses)
-    read: dict[str, SourceDocument] = {}
-    for address in (address for address in addresses if address.startswith(SCHEME)):
+    scope = ctx.services.get(SearchScope, _UNKNOWN_SCOPE)
+    hidden = {address for address in addresses if scope.hides(address)}
+    remote = _remote(ctx, [address for address in addresses if address not in hidden])
+    read = {address: SourceDocument(address, error="It cannot be read. Try another source.") for address in hidden}
+    for address in (address for address in addresses if address.startswith(SCHEME) and address not in hidden):
         try:
             section = await ctx.service(SourceManager).read(address)
             read[address] = SourceDocument(section.address, section.title, section.text)
