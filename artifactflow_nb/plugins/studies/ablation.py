@@ -27,7 +27,7 @@ from artifactflow_nb.core.runs import GRAPH_SETTING, PARENT_CALL_SETTING
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
 from artifactflow_nb.errors import Conflict, UsageError, brief
 from artifactflow_nb.notebook.run import HEARTBEAT_S
-from artifactflow_nb.recording.fork import NewRunIds, change_of, write_fork
+from artifactflow_nb.recording.fork import Change, NewRunIds, change_of, write_fork
 from artifactflow_nb.recording.rows import ENDED, RunRows, load_run_rows
 from artifactflow_nb.recording.steps import Step, steps_of
 from artifactflow_nb.sources.citations import SourceDocument, documents_read
@@ -80,8 +80,10 @@ def subjects_of(rows: RunRows, by: Unit) -> list[Subject]:
     titles = {_source(document.address): document.title for document in reversed(_documents(rows))}
     seen: dict[str, Step] = {}
     for step in steps:
-        for address in _found(step):
-            seen.setdefault(_source(address), step)
+        metadata = orjson.loads(step.row.get("metadata_json") or "{}")  # of a search and of reading: the sources
+        for result in metadata.get("results") or ():
+            if isinstance(result, Mapping):
+                seen.setdefault(_source(str(result.get("address"))), step)
     return [Subject(name, titles[name].partition(":")[0], step.number, step.agent)
             for name, step in seen.items() if name in titles]  # fmt: skip
 
@@ -93,14 +95,6 @@ def _documents(rows: RunRows) -> list[SourceDocument]:
 def _source(address: str) -> str:
     """Return the address of a whole source."""
     return address.partition("#")[0]
-
-
-def _found(step: Step) -> list[str]:
-    """Return the addresses in the results of a search or of reading."""
-    if step.kind != "tool":
-        return []
-    results = orjson.loads(step.row["metadata_json"] or "{}").get("results")
-    return [str(result.get("address")) for result in results or () if isinstance(result, Mapping)]
 
 
 class Ablation(CardMixin):
@@ -136,40 +130,12 @@ class Ablation(CardMixin):
             for subject in self.subjects:
                 thread_id = self._thread_id(subject, repeat)
                 known = await engine.database.read(lambda db, thread=thread_id: _run_of(db, thread))
-                begun.append(known or await self._store_fork(forked, subject, thread_id))
+                change, withheld = change_of(self._rows, subject.step), [subject.name] * (self.by == "sources")
+                begun.append(known or await store_fork(engine, forked, change, withheld, thread_id))
                 if begun[-1].status == RUNNING and not engine.controller.scheduler.is_driving(begun[-1].run_id):
                     await engine.controller.start(begun[-1])
         for fork in begun:
             await engine.controller.join(fork.run_id)
-
-    async def _store_fork(self, forked: StoredRun, subject: Subject, thread_id: str) -> StoredRun:
-        """Store a fork in the conversation of the ablation; `start` then continues it."""
-        engine = self._thread.engine
-        settings, change = dict(forked.settings), change_of(self._rows, subject.step)
-        settings.pop(PARENT_CALL_SETTING, None)
-        if self.by == "sources":
-            settings["sources"] = [*(settings.get("sources") or ()), f"-{subject.name}"]
-        settings["fork"] = change.as_json()
-        limits = settings.get("budget")
-        budget = None if limits is None else Budget.from_limits(limits)
-        await engine.run_config.build(forked.flow, budget, settings.get("model"), "standard", None)
-        columns = {
-            "settings_json": orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode(),
-            "manifest_json": to_json(await engine.manifest(forked.flow, settings.get("model"))),
-            "mode": engine.mode,
-            "package_version": __version__,
-        }
-        now = to_microseconds(whole_ms(engine.clock.now()))
-        run_id, message_id = engine.ids.new("run"), engine.ids.new("msg")
-
-        def write(db: sqlite3.Connection) -> StoredRun:
-            moved = _copy_history(db, forked, now)
-            ids = NewRunIds(run_id, message_id, thread_id, now, moved)
-            write_fork(db, load_run_rows(db, forked.run_id), change, ids, columns)
-            return load_run(db, run_id)
-
-        stored: StoredRun = await engine.database.write(write)
-        return stored
 
     def wait(self) -> Self:
         """Wait until all forks have ended, or wait for a decision; interrupting the cell ends the wait."""
@@ -312,6 +278,33 @@ def ablate(workbench: Any, run: Any, by: Unit, repeats: int, grade: Grade) -> Ab
     return Ablation(workbench, run, by, repeats, grade)
 
 
+async def store_fork(
+    engine: Any, forked: StoredRun, change: Change, withheld: Sequence[str], thread_id: str
+) -> StoredRun:
+    """Store a fork in the conversation of the ablation, without the withheld sources; `start` then continues it."""
+    settings = {**forked.settings, "fork": change.as_json()}
+    settings.pop(PARENT_CALL_SETTING, None)
+    settings["sources"] = [*(settings.get("sources") or ()), *(f"-{address}" for address in withheld)]
+    limits, model = settings.get("budget"), settings.get("model")
+    await engine.run_config.build(forked.flow, limits and Budget.from_limits(limits), model, "standard", None)
+    columns = {
+        "settings_json": orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode(),
+        "manifest_json": to_json(await engine.manifest(forked.flow, model)),
+        "mode": engine.mode,
+        "package_version": __version__,
+    }
+    now = to_microseconds(whole_ms(engine.clock.now()))
+    run_id, message_id = engine.ids.new("run"), engine.ids.new("msg")
+
+    def write(db: sqlite3.Connection) -> StoredRun:
+        ids = NewRunIds(run_id, message_id, thread_id, now, copy_history(db, forked, now))
+        write_fork(db, load_run_rows(db, forked.run_id), change, ids, columns)
+        return load_run(db, run_id)
+
+    stored: StoredRun = await engine.database.write(write)
+    return stored
+
+
 def is_same_answer(answer: str, other: str) -> bool:
     """Return whether two answers have the same figures or, if neither has any, the same text."""
     try:
@@ -354,7 +347,7 @@ def _run_of(db: sqlite3.Connection, thread_id: str) -> StoredRun | None:
     return None if row is None else load_run(db, row[0])
 
 
-def _copy_history(db: sqlite3.Connection, forked: StoredRun, now: int) -> dict[str, str]:
+def copy_history(db: sqlite3.Connection, forked: StoredRun, now: int) -> dict[str, str]:
     """Create the conversation of the forks with the earlier messages of the run's branch; return the new ids.
 
     The copied messages have no runs, and their artifacts no tool calls.

@@ -11,9 +11,9 @@ indexes, and reads what they name. Other files are named by the hash of their co
 exchanged file is noticed.
 """
 
-import getpass
 import hashlib
 import io
+import os
 import re
 import secrets
 import shutil
@@ -22,7 +22,7 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -41,6 +41,7 @@ from artifactflow_nb.recording.files import Limits, write_whole
 from artifactflow_nb.recording.seal import read_sealed, write_store
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.store.frames import BOOL, FLOAT, INT, TIME, Frame
+from artifactflow_nb.store.schema import to_microseconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +101,7 @@ class Library:
         is_url = isinstance(address, str) and "://" in address
         self._address = str(address) if is_url else str(absolute_path(address))
         self._options = options
-        self._by = by or _account()
+        self._by = by or os.environ.get("USER") or os.environ.get("USERNAME", "")
         self._writer = secrets.token_hex(8)
         self._published: list[Publication] = []
         self._verified: dict[tuple[str, str], pd.DataFrame] = {}
@@ -156,7 +157,7 @@ class Library:
                 path = absolute_path(run) if isinstance(run, str | Path) else getattr(run, "path", None)
                 path = path or run.seal(Path(folder) / f"{number}.afrun")  # type: ignore[union-attr]  # a `Run`
                 data = path.read_bytes()
-                run_id, run_ids, frames = _load(path, Path(folder) / f"{number}.db")
+                run_id, run_ids, frames = load_rows(path, Path(folder) / f"{number}.db")
                 files[run_id] = self._put("runs", data, "afrun")
                 owners |= dict.fromkeys(run_ids, run_id)
                 for name, frame in frames.items():
@@ -220,8 +221,15 @@ class Library:
         check_text("sql", sql)
         with closing(sqlite3.connect(":memory:")) as db:
             for name in _frames():
-                if re.search(rf"\b{name}\b", sql, re.IGNORECASE):
-                    _insert(db, name, self._frame(name))
+                if not re.search(rf"\b{name}\b", sql, re.IGNORECASE):
+                    continue
+                frame = self._frame(name)
+                columns = [f'"{each}" {_SQL_TYPES.get(str(dtype), "TEXT")}' for each, dtype in frame.dtypes.items()]
+                db.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+                for column in frame.select_dtypes("datetimetz"):
+                    frame[column] = frame[column].astype("object").map(to_microseconds, na_action="ignore")
+                rows = frame.astype("object").where(frame.notna(), None).itertuples(index=False, name=None)
+                db.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)  # noqa: S608 - constants
             types = {column.name: column.dtype for frame in _frames().values() for column in frame.columns}
             db.set_authorizer(authorize)
             try:
@@ -362,19 +370,12 @@ class Library:
             warnings.warn(text, stacklevel=4)
 
 
-def _account() -> str:
-    """Return the name of the person's account, or an empty text for an account without a name."""
-    with suppress(OSError, KeyError, ImportError):
-        return getpass.getuser()
-    return ""
-
-
 def _frames() -> dict[str, Frame]:
     """Return the frames whose rows belong to runs, by name."""
     return {frame.name: frame for frame in all_frames() if "run" in frame.filters}
 
 
-def _load(path: Path, store: Path) -> "tuple[str, list[str], dict[str, pd.DataFrame]]":
+def load_rows(path: Path, store: Path) -> "tuple[str, list[str], dict[str, pd.DataFrame]]":
     """Return the run of a sealed file, the ids of the run and of the runs that it started, and the rows of frames."""
     parts, _ = read_sealed(path)
     with closing(connect(store)) as db:
@@ -396,15 +397,3 @@ def _typed(frame: "pd.DataFrame", declared: Frame) -> "pd.DataFrame":
         column.name: column.dtype for column in declared.columns if not column.is_optional or column.name == "answer"
     }
     return frame.reindex(columns=[*dtypes]).astype(dtypes)
-
-
-def _insert(db: sqlite3.Connection, name: str, frame: "pd.DataFrame") -> None:
-    """Create a table of a frame, with times as microseconds since 1970."""
-    declared = ", ".join(f'"{column}" {_SQL_TYPES.get(str(dtype), "TEXT")}' for column, dtype in frame.dtypes.items())
-    db.execute(f'CREATE TABLE "{name}" ({declared})')
-    plain = [
-        (values.astype("int64") if str(values.dtype) == TIME else values).astype("object").where(values.notna(), None)
-        for _, values in frame.items()
-    ]
-    marks = ", ".join("?" * len(frame.columns))
-    db.executemany(f'INSERT INTO "{name}" VALUES ({marks})', zip(*plain, strict=True))  # noqa: S608 - placeholders only

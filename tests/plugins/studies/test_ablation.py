@@ -31,7 +31,7 @@ def answer(request: Request) -> Answer:
         if "Facts:" not in text:
             call = {"agent_name": "crawl_agent", "instruction": "Read the sources about the lakes."}
             return calling(("call_subagent", call))
-        if "report" in text and "create_artifact" not in str(messages):
+        if "report" in text and "create_artifact" not in str(messages[1:]):
             return calling(("create_artifact", {"id": "report", "title": "Report", "content": REPORT}))
         found = {int(n): int(depth) for n, depth in re.findall(r"lake (\d+) is (\d+) m", text)}
         return Answer(f"The three lakes have {sum(found.get(n, 0) for n in (1, 2, 3))} m together.")
@@ -165,7 +165,7 @@ def test_claims_that_no_other_source_supports_fall_with_their_source(wb: af.Work
     run = wb.ask("Write a report about the lakes.").wait()
     assert wb.claims_df(run)["status"].tolist() == ["supported"] * 2
     claims = wb.studies.ablate(run, repeats=1).wait().df.set_index("address")["claims"]
-    assert claims["local:lakes/lake01.md"] == ["The depth of lake 1 is 10 m [1]."]
+    assert claims["local:lakes/lake01.md"] == ["The depth of lake 1 is 10 m."]
     assert claims["local:lakes/lake02.md"] == []
 
 
