@@ -125,16 +125,16 @@ class Ablation(CardMixin):
         engine = self._thread.engine
         forked = await engine.runs.get(self.run.run_id)
         await engine.run_config.check_models(forked)
-        begun: list[StoredRun] = []
+        forks: list[StoredRun] = []
         for repeat in range(self.repeats):  # the first fork of each source or step, then the second
             for subject in self.subjects:
                 thread_id = self._thread_id(subject, repeat)
                 known = await engine.database.read(lambda db, thread=thread_id: _run_of(db, thread))
                 change, withheld = change_of(self._rows, subject.step), [subject.name] * (self.by == "sources")
-                begun.append(known or await store_fork(engine, forked, change, withheld, thread_id))
-                if begun[-1].status == RUNNING and not engine.controller.scheduler.is_driving(begun[-1].run_id):
-                    await engine.controller.start(begun[-1])
-        for fork in begun:
+                forks.append(known or await store_fork(engine, forked, change, withheld, thread_id))
+                if forks[-1].status == RUNNING and not engine.controller.scheduler.is_driving(forks[-1].run_id):
+                    await engine.controller.start(forks[-1])
+        for fork in forks:
             await engine.controller.join(fork.run_id)
 
     def wait(self) -> Self:
@@ -200,7 +200,7 @@ class Ablation(CardMixin):
             "high": high,
             "grade_change": sum(differences) / len(differences) if differences else nan,
             "cost_usd": sum(fork.entry.cost_usd or 0.0 for fork in forks),
-            "claims": self._fallen_claims.get(subject.name, []),
+            "claims": self._resting_on.get(subject.name, []),
         }
 
     @cached_property
@@ -223,21 +223,21 @@ class Ablation(CardMixin):
         return fork.outcome != self.run.outcome or not is_same_answer(str(self.run.response), str(fork.response))
 
     @cached_property
-    def _fallen_claims(self) -> dict[str, list[str]]:
+    def _resting_on(self) -> dict[str, list[str]]:
         """The supported claims of the run that no other read source supports, by the address of their source."""
         try:
             from artifactflow_nb.plugins.claims.checker import check
             from artifactflow_nb.plugins.claims.sources import Source
         except ImportError:  # a package without the plugin
             return {}
-        claims = self._workbench.claims_df(self.run)
+        sql = "SELECT text, address FROM claims WHERE run_id = ? AND status = 'supported' AND address IS NOT NULL"
         documents = [(_source(each.address), Source(each.text, each.address)) for each in _documents(self._rows)]
-        fallen: dict[str, list[str]] = {}
-        for text, address in claims[claims["status"] == "supported"][["text", "address"]].dropna().to_numpy():
+        texts: dict[str, list[str]] = {}
+        for text, address in self._workbench.query(sql, [self.run.run_id]).to_numpy():
             others = [source for name, source in documents if name != _source(address)]
             if check(text, others).status != "supported":
-                fallen.setdefault(_source(address), []).append(text)
-        return fallen
+                texts.setdefault(_source(address), []).append(text)
+        return texts
 
     def _card(self) -> Card:
         frame = self.df
