@@ -9,13 +9,16 @@ from typing import Any
 from artifactflow_nb.core.local_files import AnyPath, absolute_path
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.engine.plugin import Plugin
-from artifactflow_nb.errors import Conflict
+from artifactflow_nb.errors import Conflict, UsageError
+from artifactflow_nb.notebook.citation import CitesSources
 from artifactflow_nb.notebook.run import RunRecord
+from artifactflow_nb.plugins.crate.draft import latex, quarto
 from artifactflow_nb.plugins.crate.methods import citation_text, methods_text
 from artifactflow_nb.plugins.crate.rocrate import Metadata, files_of
 from artifactflow_nb.recording.files import pack, write_bytes
 from artifactflow_nb.recording.rows import ENDED, RunRows, load_run_rows, redacted
 from artifactflow_nb.recording.seal import load_parts, sealed_bytes
+from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.runs import load_full_id
 
@@ -109,6 +112,59 @@ class Crate:
         about = Metadata(rows).json(files, authors, license_url)
         members = {name: content for name, (content, _) in files.items()} | {"ro-crate-metadata.json": about}
         return write_bytes(absolute_path(path), pack(members), replace=replace)
+
+    def latex(
+        self, report: CitesSources, folder: AnyPath, *, authors: Sequence[str] = (), replace: bool = False
+    ) -> Path:
+        """Write a report as the draft of a paper: `report.tex` and `references.bib` in a folder.
+
+        Numbers of citations become keys of the bibliography, and the methods of the run are the last section. No
+        command of the report's text remains; formulas appear as they are written. Secrets are redacted.
+
+        Args:
+            report: A version of an artifact that a run wrote, such as `run.artifacts["research_report"]`.
+            folder: The folder, which is created.
+            authors: Names of the persons who write the paper.
+            replace: Replace existing files.
+
+        Returns:
+            The path of the draft.
+
+        Errors: `UsageError` for a file that exists or cannot be written, and for a version that no run wrote.
+        """
+        return self._draft(report, folder, authors, "report.tex", latex, replace=replace)
+
+    def quarto(
+        self, report: CitesSources, folder: AnyPath, *, authors: Sequence[str] = (), replace: bool = False
+    ) -> Path:
+        """Write a report as `report.qmd` and `references.bib`; no code in the text runs. Otherwise as `latex`."""
+        return self._draft(report, folder, authors, "report.qmd", quarto, replace=replace)
+
+    def _draft(
+        self, report: Any, folder: AnyPath, authors: Sequence[str], name: str, form: Any, *, replace: bool
+    ) -> Path:
+        from artifactflow_nb.plugins.literature.cited_works import cited_works
+        from artifactflow_nb.plugins.literature.works import to_bibtex
+
+        if getattr(report, "run_id", None) is None or not hasattr(report, "markdown"):
+            raise UsageError("Pass a version of an artifact that a run wrote: run.artifacts[...].")
+        cited, masked = report._cited_texts(), self._redactor().text  # noqa: SLF001 - an accessor is a part of its workbench
+        listed = listed_sources(*cited.texts)
+        works = cited.read(lambda db: cited_works(db, listed, lambda each: cited.load_evidence(db, each)))
+        rows = self._rows(report.run_id)
+        values = {
+            "title": masked(report.title),
+            "authors": ", ".join(authors) or "ArtifactFlow NB",
+            "date": report.created_at.date().isoformat(),
+            "origin": f"ArtifactFlow NB, run {rows.run_id}, {report.artifact_id} version {report.version}",
+            "methods": methods_text(rows),
+        }
+        text = form(masked(report.markdown), {number: work.key for number, work in works.items()}, values)
+        bibliography = masked(to_bibtex(list({work.key: work for work in works.values()}.values())))
+        target = absolute_path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        write_bytes(target / "references.bib", bibliography.encode("utf-8", "replace"), replace=replace)
+        return write_bytes(target / name, text.encode("utf-8", "replace"), replace=replace)
 
 
 CRATE = Plugin("crate")
