@@ -83,15 +83,13 @@ _TYPES = frozenset({
 })  # fmt: skip
 
 
-def network_file_system(folder: Path, mounts: Path | None = None) -> str | None:
-    """Return the type of the network file system that contains a folder, or None for a local or unknown type.
+def network_file_system(folder: Path) -> str | None:
+    """Return the type of the network file system of a folder, or None for a local or unknown type.
 
-    Args:
-        folder: The folder, which need not exist.
-        mounts: The file with the mounts; None for `/proc/self/mounts`.
+    The folder need not exist.
     """
     try:
-        table = (mounts or MOUNTS).read_text(encoding="utf-8", errors="surrogateescape")
+        table = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return None
     path, best, name = folder.resolve(), -1, ""

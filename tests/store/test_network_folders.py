@@ -37,16 +37,18 @@ mgs:/data /data lustre rw 0 0
     ],
 )
 def test_file_system_of_a_folder_is_that_of_the_innermost_mount(
-    tmp_path: Path, folder: str, file_system: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, file_system: str | None
 ) -> None:
     """If two file systems are mounted on one folder, the later mount counts."""
     (tmp_path / "mounts").write_text(TABLE)
-    assert network_file_system(Path(folder), tmp_path / "mounts") == file_system
+    monkeypatch.setattr(network, "MOUNTS", tmp_path / "mounts")
+    assert network_file_system(Path(folder)) == file_system
 
 
-def test_file_system_is_unknown_without_a_table(tmp_path: Path) -> None:
+def test_file_system_is_unknown_without_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only Linux has the table of mounts."""
-    assert network_file_system(tmp_path, tmp_path / "none") is None
+    monkeypatch.setattr(network, "MOUNTS", tmp_path / "none")
+    assert network_file_system(tmp_path) is None
 
 
 @pytest.fixture

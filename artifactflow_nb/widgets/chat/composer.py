@@ -30,8 +30,8 @@ COMMANDS: Mapping[str, EnglishText] = {
     "conversations": "List the conversations",
     "export": "Download this branch",
 }
-_DEPTHS: Mapping[str, EnglishText] = {"quick": "quick", "standard": "standard", "deep": "deep"}
 """The commands that a question may consist of, after a slash; each is an action of the view."""
+_DEPTHS: Mapping[str, EnglishText] = {"quick": "quick", "standard": "standard", "deep": "deep"}
 
 MAX_FILE_BYTES = 20_000_000
 ATTACHED_FOLDER = "attached"
