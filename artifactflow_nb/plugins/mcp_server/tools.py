@@ -177,14 +177,13 @@ class Tools:
         frame = await asyncio.to_thread(self.lifecycle.frames.query, limited, params, timeout_s=_QUERY_S)
         for name in frame.select_dtypes(["object", "string"]).columns:
             frame[name] = frame[name].map(_short, na_action="ignore")
-        rows = json.loads(frame.head(limit).to_json(orient="records", date_format="iso"))
-        return rows, len(frame) > limit
+        return json.loads(frame.head(limit).to_json(orient="records", date_format="iso")), len(frame) > limit
 
     async def search_sources(self, _client: Client, query: str, limit: int = 10) -> Value:
         """Search the documents of the person."""
         hits = await self.lifecycle.call(self._engine.search_sources(query, limit))
-        names = ("title", "address", "snippet")
-        return {"sources": [{name: _short(getattr(each, name)) for name in names} for each in hits]}
+        sources = [{"title": hit.title, "address": hit.address, "snippet": _short(hit.snippet)} for hit in hits]
+        return {"sources": sources}
 
     async def read_artifact(self, _client: Client, run_id: str, artifact_id: str, start: int = 0) -> Value:
         """Read a part of an artifact."""
@@ -206,8 +205,7 @@ class Tools:
             raise UsageError("Pass a text, or a run_id, or a run_id with an artifact_id.")
         run = None if run_id is None else await self.lifecycle.result(run_id)
         if run is not None and artifact_id is not None:
-            key = run["conversation_id"], artifact_id, run["message_id"]
-            text = (await self.lifecycle.artifact(*key))["content"]
+            text = (await self.lifecycle.artifact(run["conversation_id"], artifact_id, run["message_id"]))["content"]
         elif run is not None:
             text = text or run["response"] or ""
         rows = await self._engine.database.read(lambda db: check_text(db, text, run_id))
@@ -239,8 +237,10 @@ def check_text(db: Connection, text: str, run_id: str | None) -> list[Value]:
         return replace(evidence, texts=texts)
 
     rows = list(claim_rows(text, load))
-    for row in rows if run_id is None else ():
-        row["reason"] = row["reason"].replace("This run has not read", "Pass the run_id of a run that has read")
+    for row in rows:
+        row["quote"] = row["quote"] or (row["text"] if row["start"] is not None else None)
+        if run_id is None:
+            row["reason"] = row["reason"].replace("This run has not read", "Pass the run_id of a run that has read")
     return rows
 
 

@@ -3,11 +3,13 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from support.forked_python import LIBRARIES as ENGINE_LIBRARIES
+from support.forked_python import fast_python
 
 import artifactflow_nb as af
 
@@ -18,10 +20,19 @@ NOTE = {"tool": "create_artifact", "params": {"id": "note", "title": "Herons", "
 ANSWER = "It is written [1].\n\n## Sources\n\n1. Herons — https://herons.example/\n"
 
 
-def command(folder: Path, *options: str, replies: Any = (NOTE, ANSWER), python: str = sys.executable) -> list[str]:
-    """The command of a server over a scripted model."""
+LIBRARIES = ("artifactflow_nb.plugins.mcp_server.protocol", "artifactflow_nb.testing", *ENGINE_LIBRARIES)
+
+
+def command(folder: Path, *options: str, replies: Any = (NOTE, ANSWER), python: str | None = None) -> list[str]:
+    """The command of a server over a scripted model, by default in a Python that starts fast."""
     script = str(FOLDER / "scripted_server.py")
-    return [python, script, json.dumps(list(replies)), f"--data-dir={folder / 'data'}", *options]
+    return [
+        *([python] if python else fast_python(LIBRARIES)),
+        script,
+        json.dumps(list(replies)),
+        f"--data-dir={folder / 'data'}",
+        *options,
+    ]
 
 
 @contextmanager
