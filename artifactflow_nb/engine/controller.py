@@ -373,7 +373,7 @@ class ExecutionController:
         If other jobs of the run are working, the run continues when the jobs are done. A decision for the run or the
         conversation also decides the other open requests for the same tool in the run or conversation.
 
-        Errors: those of `ApprovalStore.decide`; `UsageError` if the tool is not registered here, or the run's model
+        Errors: as for `ApprovalStore.decide`; `UsageError` if the tool is not registered here, or the run's model
             or budget is not available; `StoreError` if the decision could not be stored, or was stored and the run
             could not continue: the message says which.
         """

@@ -554,7 +554,7 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
         """Show a view of your own, such as a `PolledView`; CONTRIBUTING.md has an example.
 
         Args:
-            create_view: Creates the view, such as the class of the view; called with the engine for each display.
+            create_view: The class of the view, or a function that creates it; called with the engine for each display.
         """
         return self._display.panel(lambda _is_live: create_view(self._thread.engine))
 

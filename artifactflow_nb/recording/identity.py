@@ -42,7 +42,7 @@ class Ask:
 def question_keys(asks: Iterable[Ask], earlier: Mapping[str, str] | None = None) -> list[str]:
     """Return the keys of the recordings of questions, in the order in which the questions were asked.
 
-    `earlier` maps messages that the questions may continue to the keys of the messages' runs.
+    `earlier` has, for each message that a question may continue, the key of the message's run.
     """
     keys: list[str] = []
     by_message, times = dict(earlier or {}), Counter[tuple[str, ...]]()

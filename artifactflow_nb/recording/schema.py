@@ -370,7 +370,7 @@ _CALLS = TypeAdapter(list[list[tuple[str, dict[str, Any]]]])
 
 
 def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a case for each table
-    """Check the values inside the columns of a row with valid types; `ValueError` names the column."""
+    """Check the values inside the columns of a row, whose types are valid; `ValueError` names the column."""
     for name, value in row.items():
         words = _WORDS.get(f"{table}.{name}")
         if words is not None and value is not None and value not in words:

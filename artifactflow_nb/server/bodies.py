@@ -29,7 +29,7 @@ class ChatBody(Body):
         default=None, description="Whether the lead asks what the question means; null for the setting of the server."
     )
     budget: dict[str, Any] | None = Field(
-        default=None, description="Limits of the run, at most those of the server: tokens, usd, seconds, when_spent."
+        default=None, description="Limits of the run, at most the server's limits: tokens, usd, seconds, when_spent."
     )
 
 

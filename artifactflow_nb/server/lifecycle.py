@@ -201,7 +201,7 @@ class RunLifecycle:
             higher.append("when_spent")
         if higher:
             allowed = server.model_dump(exclude_none=True)
-            raise UsageError(f"The budget exceeds that of the server in {', '.join(higher)}; set at most {allowed}.")
+            raise UsageError(f"The budget exceeds the server's budget in {', '.join(higher)}; set at most {allowed}.")
         return own
 
     # --- events ------------------------------------------------------------------------------------------------------

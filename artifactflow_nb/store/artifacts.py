@@ -272,7 +272,7 @@ class ArtifactManager:
     async def record_manual_edit(self, by: Authorship) -> None:
         """Record a version that a person wrote, after the transaction of `put` or `append`.
 
-        Errors: those of the `ManualEdits` hook.
+        Errors: as for the `ManualEdits` hook.
         """
         if by.created_by == USER and self.manual_edits is not None:
             await self.manual_edits.record(by)

@@ -138,7 +138,7 @@ def test_version_is_restored_and_text_exported(page: LabPage) -> None:
         press(page, "Download docx: Word")
     assert downloaded.value.suggested_filename == "research_report.docx"
     cells = page.page.locator(".jp-Notebook .jp-MarkdownCell")
-    press(page, "Copy to a cell below this one")
+    press(page, "Copy to a cell below this cell")
     expect(cells).to_have_count(1)
     expect(cells).to_contain_text("If the check fails")
     assert page.errors == []

@@ -202,7 +202,7 @@ def test_text_is_copied_and_downloaded(written: Any) -> None:
     run.artifacts["research_report"].edit("# R\n\n![x](https://hostile.invalid/x.png)\n")
     page.until(lambda: "2 versions" in page.text)
     page.press("Copy the text")
-    page.press("Copy to a cell below this one")
+    page.press("Copy to a cell below this cell")
     assert page.press("Download md: Markdown")["message"] == "Downloaded as research_report.md."
     for name in ("html: HTML", "docx: Word", "ipynb: Notebook"):
         page.press(f"Download {name}")

@@ -146,7 +146,7 @@ def test_home_says_what_runs_search(wb: af.Workbench, tmp_path: Path) -> None:
     wb.sources.add(tmp_path / "rules")
     page.until(lambda: "Runs search “rules” (1 file)." in page.text)
     assert "Not searched, because this notebook chose its sources: “papers” (1 file)." in page.text
-    assert "wb.sources.add(folder) adds your own." in page.text
+    assert "wb.sources.add(folder) adds your own files." in page.text
 
 
 def test_saved_home_has_no_questions_of_others(wb: af.Workbench, tmp_path: Path) -> None:

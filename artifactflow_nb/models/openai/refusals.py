@@ -30,7 +30,7 @@ _ALIASES = {"include_usage": "stream_options", "reasoning.effort": "reasoning_ef
 _OTHER_NAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _STAND_INS: Mapping[str, Mapping[str, Any]] = {
     "reasoning_content": {"reasoning_content": ""},  # a field of messages, at DeepSeek and Moonshot
-    # a field of calls; Google documents this text for calls without a signature
+    # This is a field of calls. Google documents the text for calls without a signature.
     "thought_signature": {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}},
 }
 _DEMANDED = "demanded"

@@ -30,8 +30,8 @@ CHECKS = Table(
 )
 """The checks of claims: `check_id` is the id of the claim and a number.
 
-The version is that of the tool call: a fork gives versions other numbers. `version` is the number of a version that a
-person wrote, and `checked_at` is NULL for a check at the time of the version.
+The tool call gives the version, because a fork gives versions other numbers. `version` is the number of a version that
+a person wrote, and `checked_at` is NULL for a check at the time of the version.
 """
 
 STANDING = """

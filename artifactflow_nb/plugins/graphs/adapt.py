@@ -1,7 +1,7 @@
 """A user's LangGraph graph as a flow of the workbench: `af.adapt(graph)`.
 
 The only change to the graph is that its models request the usage of streamed replies. LangGraph's events report its
-model calls and tools (`tracer.py`), which are stored like those of the package's agents. Its interrupts become requests
+model calls and tools (`tracer.py`), which are stored like calls of the package's agents. Its interrupts become requests
 to the person (`interrupts.py`, `flow.py`).
 """
 

@@ -8,7 +8,7 @@
         └── execute_tool call_subagent      a tool call
             └── invoke_agent search_agent
 
-Ids are hashes of the ids of rows, and times are those of rows, so that equal rows give equal spans.
+Ids are hashes of the ids of rows, and times are the times of rows, so that equal rows give equal spans.
 """
 
 import re

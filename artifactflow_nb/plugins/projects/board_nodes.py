@@ -193,7 +193,7 @@ def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
         path = escape_with_language(board.tree.path(block.block_id))
         items += f"<li>{translate('{path}: {state}', path=path, state=translate_list(states))}</li>"
     blocks = translate_count(len(unfinished), "block")
-    text = f"<p>{translate('{blocks} would be left open, and stay as now:', blocks=blocks)}</p>"
+    text = f"<p>{translate('{blocks} would be left open, unchanged:', blocks=blocks)}</p>"
     # The button names the phase, because another view may have advanced the project before the click.
     buttons = button(label, "advance", css="af-primary", phase=phase.name) + button(
         translate("Stay in this phase"), "leave"

@@ -234,8 +234,8 @@ RESEARCH_TOOLS = (run_research,)
 async def run_research_call(ctx: RunContext, state: AgentState, key: str, args: Any) -> ToolResult:
     """Carry out a call of `run_research`; after a crash, resume the run of the call.
 
-    The outcome must not depend on timing: new blocks are added only after the prompts of parallel calls, which list all
-    blocks, are complete, and after the results of the earlier parallel research calls.
+    The outcome must not depend on timing: a prompt lists all blocks, so new blocks are added only
+    when the prompts of parallel calls are complete, and after the results of earlier parallel research calls.
     """
     query: RunResearch = args
     tree, calls = await current_tree(ctx), await parallel_calls(ctx, state)

@@ -160,7 +160,7 @@ def download_buttons(*, has_cells: bool = True) -> Node:
     """Build the buttons to copy or download the text and, in a notebook, to insert the text as a cell."""
     copies = [button(translate("Copy"), "copy", name=translate("Copy the text"))]
     copies += (
-        [button(translate("Copy to a cell"), "cell", name=translate("Copy to a cell below this one"))]
+        [button(translate("Copy to a cell"), "cell", name=translate("Copy to a cell below this cell"))]
         if has_cells
         else []
     )

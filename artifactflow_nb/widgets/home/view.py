@@ -151,7 +151,7 @@ class HomeView(ChatHost):
             Node("title", title, css="af-question", text=translate("Workbench: {model}", model=model)),
             Node("head-controls", " ".join(buttons), "controls", "af-controls"),
         )
-        hint = translate(" wb.sources.add(folder) adds your own.")
+        hint = translate(" wb.sources.add(folder) adds your own files.")
         if self._is_served:
             hint = translate(" Drop files here to add your own.") if self._takes_files else ""
         sources = home_nodes.sources_line(self._engine.searched_folders, self._engine.other_folders, hint)

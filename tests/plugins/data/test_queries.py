@@ -346,7 +346,7 @@ async def test_column_of_an_unusual_type_keeps_its_values(process: QueryProcess,
 
 
 async def test_column_is_described_alone(process: QueryProcess) -> None:
-    """The time to register a frame grows with its columns, so that a wide frame is not registered for each column."""
+    """Registering a frame takes time for each column, so a wide frame is not registered again for each column."""
     wide = SharedFrame.of("wide", pd.DataFrame({f"c{n}": [n, n + 2] for n in range(300)}), "rows")
     described = await process.request([wide], "describe", "wide", wide.columns, timeout_s=60)
     assert described[-1][:7] == ["c299", "integer", 0, 2, 299, 301, 300.0]

@@ -235,7 +235,7 @@ def say_nonsense(handler: BaseHTTPRequestHandler) -> None:
 def test_bad_collector_costs_a_message_and_nothing_else(
     workbench: OpenWorkbench, behave: Callable[[BaseHTTPRequestHandler], None]
 ) -> None:
-    """The export ends with one sentence, without the key, and the run can be exported again and goes on."""
+    """The export ends with one sentence, without the key; the run can be exported again, and another run works."""
     wb = workbench(["Yes.", "Still yes."], interactive=False)
     ended = wb.ask("Is it so?").wait()
     before = wb.otel.encode(ended, content=True)
