@@ -24,7 +24,7 @@ PUBLIC_NAMES = {
 """Names of `af`, with the module that defines them."""
 
 COMMANDS = {
-    "acp": "artifactflow_nb.plugins.acp.command:add_acp",
+    "acp": "artifactflow_nb.plugins.acp:add_acp",
     "check": "artifactflow_nb.plugins.claims.command:add_check",
     "mcp": "artifactflow_nb.plugins.mcp_server:add_mcp",
 }

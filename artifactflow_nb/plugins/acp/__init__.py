@@ -1,5 +1,38 @@
-"""The Agent Client Protocol: editors and chats ask the workbench, and an agent of a command line can be its model.
+"""The Agent Client Protocol: the command `python -m artifactflow_nb acp`, which an editor starts as its agent.
 
-`agent.py` is the agent that `python -m artifactflow_nb acp` starts, `command.py` the command, and `model.py` the model.
-Nothing of the package imports this folder: `artifactflow_nb.plugins` names the command and the model.
+`agent.py` is the agent, and `persona.py` the agent in the chat of Jupyter AI. In `model.py` the agent of a command line
+is the model of a run.
 """
+
+import argparse
+import asyncio
+from typing import Any
+
+from artifactflow_nb.errors import UsageError
+
+
+def add_acp(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command `acp` to a parser."""
+    parser = commands.add_parser("acp", help="be the agent of an editor or a chat over the Agent Client Protocol")
+    parser.add_argument("--data-dir", help="the folder of the store; AF_DATA_DIR or .artifactflow by default")
+    parser.add_argument("--model", help="the model's name at the endpoint; the configured model by default")
+    parser.add_argument("--replay", help="a cassette: play the recorded runs, without a key or a network")
+    parser.set_defaults(run=serve)
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Answer the editor on standard input and output until the editor closes standard input."""
+    try:
+        from acp import run_agent
+    except ImportError:
+        raise UsageError("The command acp needs its protocol: pip install 'artifactflow-nb[acp]'") from None
+    from artifactflow_nb.plugins.acp.agent import ResearchAgent
+    from artifactflow_nb.server.lifecycle import open_lifecycle
+
+    settings = {name: value for name in ("replay",) if (value := getattr(options, name)) is not None}
+    lifecycle = open_lifecycle(data_dir=options.data_dir, model=options.model, **settings)
+    agent: Any = ResearchAgent(lifecycle)  # a part of the protocol: optional methods are left out
+    try:
+        asyncio.run(run_agent(agent))
+    finally:
+        lifecycle.close()

@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import acp
 from acp import schema
@@ -142,6 +144,10 @@ class ResearchAgent:
         text = _prompt_text(prompt)
         session = self._sessions.get(session_id)
         try:
+            for block in prompt:
+                if block.type == "resource_link" and block.uri.startswith("file:"):
+                    path = url2pathname(urlsplit(block.uri).path)
+                    await self._lifecycle.call(self._lifecycle.thread.engine.add_sources(path))
             pending = (await self._lifecycle.result(session.run))["pending"] if session else []
             if session is None or not pending:
                 session = await self._begin_run(session_id, text)
@@ -273,7 +279,8 @@ class _TurnUpdates:
                 yield acp.update_agent_thought_text(data["delta"])
             case StreamEventType.TOOL_START:
                 name, params = event.tool or "", data["params"]
-                about = next((str(value) for value in params.values() if isinstance(value, str | list) and value), "")
+                first = next((value for value in params.values() if isinstance(value, str | list) and value), "")
+                about = ", ".join(map(str, first)) if isinstance(first, list) else first
                 words = [f"{agent_label(event.agent or '')}: {tool_label(name)}", *filter(None, [clip(about, 80)])]
                 kind = _KINDS.get(name, "other")
                 yield acp.start_tool_call(
@@ -299,13 +306,13 @@ class _TurnUpdates:
 
 
 def _prompt_text(blocks: Sequence[Any]) -> str:
-    """Return the question of a prompt; texts that the editor attaches follow below, with their addresses."""
+    """Return the question of a prompt. Attached texts follow below with their addresses; attached files are sources."""
     texts, attached = [], []
     for block in blocks:
         if block.type == "text":
             texts.append(block.text)
-        elif block.type == "resource_link":
-            texts.append(f"{block.name} ({block.uri})")
+        elif block.type == "resource_link" and not block.uri.startswith("file:"):
+            texts.append(f" {block.uri}")
         elif block.type == "resource" and (text := getattr(block.resource, "text", None)):
             attached.append(f"{block.resource.uri}:\n\n{clip(text, _MOST_CONTEXT_CHARS)}")
     return "\n\n".join(["".join(texts), *attached])

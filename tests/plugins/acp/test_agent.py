@@ -215,6 +215,24 @@ async def test_attached_text_is_part_of_the_question(tmp_path: Path) -> None:
     lifecycle.close()
 
 
+async def test_attached_file_is_a_source(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.md"
+    notes.write_text("# Otters\n\nOtters sleep in kelp at night.\n", encoding="utf-8")
+    search = af.ToolCall("call_subagent", {"agent_name": "search_agent", "instruction": "Where do otters sleep?"})
+    turns = [search, af.ToolCall("web_search", {"query": "otters sleep"}), "Found.", "In kelp."]
+    lifecycle = opened(tmp_path, turns)
+    async with connected(lifecycle, Editor()) as agent:
+        session = await agent.new_session(str(tmp_path))
+        link = acp.resource_link_block("notes.md", notes.as_uri())
+        await agent.prompt(session.session_id, [acp.text_block("Where do otters sleep?"), link])
+        missing = acp.resource_link_block("gone.md", (tmp_path / "gone.md").as_uri())
+        refused = await agent.prompt(session.session_id, [acp.text_block("And now?"), missing])
+    assert lifecycle.frames.sources_df()["title"].tolist() == ["Otters"]
+    assert lifecycle.frames.runs_df()["question"].tolist() == ["Where do otters sleep?"]
+    assert refused.stop_reason == "refusal"
+    lifecycle.close()
+
+
 async def test_failed_run_is_told_in_the_chat(tmp_path: Path) -> None:
     def fail(_request: Any) -> str:
         raise af.errors.ModelError("The endpoint refused the request.")
