@@ -90,7 +90,7 @@ class Bucket:
         rate: The limits.
         share: The part of the limits that may be used now; 1 unless the endpoint has refused requests.
         stopped_until: The time until which the endpoint asks to wait.
-        reply_tokens: The tokens of the last request, which the next one reserves at least.
+        reply_tokens: The tokens of the last request, which the next request reserves at least.
         halved_at: The time of the last change of `share`.
         observed: The requests in the window when the endpoint refused one; the limit of a model without a rate.
         grants: The requests of the window, the oldest first.

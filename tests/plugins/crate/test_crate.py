@@ -78,7 +78,7 @@ def test_crate_has_what_its_metadata_lists(run: tuple[af.Workbench, af.Run], tmp
 
 
 def test_crate_conforms_to_process_run_crate(run: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
-    """What the profile requires: the root names the profile, and each action an application and times."""
+    """The profile requires that the root names the profile, and each action an application and times."""
     wb, ended = run
     entities = graph(wb.crate.write(ended, tmp_path / "run.crate.zip"))
     root = entities["./"]
@@ -97,7 +97,7 @@ def test_crate_conforms_to_process_run_crate(run: tuple[af.Workbench, af.Run], t
 
 
 def test_sealed_run_gives_the_same_crate(run: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
-    """Also a second time; the sealed run in the crate opens."""
+    """A second crate is the same, too, and the sealed run in the crate opens."""
     wb, ended = run
     first = wb.crate.write(ended, tmp_path / "1.zip").read_bytes()
     assert wb.crate.write(ended.run_id[:12], tmp_path / "2.zip").read_bytes() == first
@@ -147,7 +147,7 @@ def test_methods_say_what_was_not_found(workbench: OpenWorkbench) -> None:
 
 
 def test_citation_has_the_fields_that_the_format_requires(run: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
-    """`authors`, `cff-version`, `message` and `title`; the hash is the hash of the sealed file."""
+    """The fields are `authors`, `cff-version`, `message` and `title`; the hash is the hash of the sealed file."""
     wb, ended = run
     entry = yaml.safe_load(wb.crate.citation(ended, authors=["Ada Lovelace", "A: B #c"]))
     assert entry["cff-version"] == "1.2.0"
@@ -198,7 +198,7 @@ def outlets(wb: af.Workbench, run: af.Run, folder: Path) -> dict[str, bytes]:
 
 
 def test_no_outlet_has_a_secret(workbench: OpenWorkbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secret of the environment, and a text that looks like a key, in a question, arguments, results and a report."""
+    """A question, arguments, results and a report have a secret of the environment and a text that looks like a key."""
     monkeypatch.setenv("LAKE_API_KEY", KNOWN)
     text = f"The keys are {KNOWN} and {SHAPED}, found in the lake."
     papers = tmp_path / "papers"

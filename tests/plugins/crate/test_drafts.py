@@ -88,7 +88,7 @@ def test_marks_become_keys_if_all_their_numbers_are_listed() -> None:
 
 
 def test_no_code_of_a_text_runs_in_quarto() -> None:
-    """No block or span of code that Quarto runs, no include, no second header, and no raw block."""
+    """The draft has no block or span of code that Quarto runs, no include, no second header and no raw block."""
     text = quarto(HOSTILE, {}, VALUES)
     header, body = text.removeprefix("---\n").split("\n---\n", 1)
     assert "engine: markdown" in header

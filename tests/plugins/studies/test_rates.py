@@ -65,7 +65,7 @@ def test_rate_is_never_above_its_requests_in_any_window(arrivals: list[tuple[flo
     st.integers(500, 4_000),
 )
 def test_rate_is_never_above_its_tokens_in_any_window(arrivals: list[tuple[float, int]], limit: int) -> None:
-    """Replies as long as the last one; the first one is as long as the reservation."""
+    """Each reply is as long as the last reply; the first reply is as long as the reservation."""
     clock = Clock()
     grants = asyncio.run(granted(limiter(clock, tokens=limit), clock, sorted(arrivals)))
     for start, _ in grants:
@@ -115,7 +115,7 @@ def wait_forms() -> list[tuple[dict[str, str], str]]:
 
 @pytest.mark.parametrize(("headers", "words"), wait_forms(), ids=range(12))
 def test_requested_wait_stops_the_whole_bucket(headers: dict[str, str], words: str) -> None:
-    """The endpoint answers 429 once; each request of the model waits, those of another model do not."""
+    """The endpoint answers 429 once; each request of the model waits, but requests of another model do not."""
     clock = Clock()
     limited = RateLimiter(lambda: clock.now, clock.sleep)
 
