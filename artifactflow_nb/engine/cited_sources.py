@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
@@ -20,7 +20,7 @@ from artifactflow_nb.sources.citation_marks import Citations, addresses_of, list
 from artifactflow_nb.sources.citations import find_addresses, read_documents, read_hits
 from artifactflow_nb.sources.cited_pages import cited_section, place_in_file
 from artifactflow_nb.sources.manager import SCHEME, SourceManager
-from artifactflow_nb.sources.values import Evidence, is_same_source
+from artifactflow_nb.sources.values import NO_MARKS, Evidence, TextMarks, is_same_source
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.database import DatabaseWork
 from artifactflow_nb.store.runs import load_run
@@ -101,7 +101,21 @@ def artifact_evidence(db: sqlite3.Connection, artifact: Artifact, cited: Collect
     """
     row = db.execute("SELECT run_id FROM runs WHERE message_id = ?", (artifact.message_id,)).fetchone()
     cited = addresses_of(artifact.markdown) if cited is None else cited
-    return load_evidence(db, artifact.run_id or (row and row["run_id"]), cited)
+    run_id = artifact.run_id or (row and row["run_id"])
+    return replace(load_evidence(db, run_id, cited), marks=load_marks(db, run_id, artifact))
+
+
+TEXT_MARKS: dict[str, Callable[[sqlite3.Connection, str, Artifact | None], TextMarks]] = {}
+"""Functions of plugins, by plugin, that load the marks of a version or else of all versions that a run wrote.
+
+The table is of the process, as is `REFERENCE_EXPORTS`.
+"""
+
+
+def load_marks(db: sqlite3.Connection, run_id: str | None, artifact: Artifact | None = None) -> TextMarks:
+    """Load the marks at the statements of a version, or of the texts of a run; the first plugin with marks counts."""
+    loaded = (load(db, run_id or "", artifact) for load in TEXT_MARKS.values())
+    return next((marks for marks in loaded if marks is not NO_MARKS), NO_MARKS)
 
 
 class StoreReader(Protocol):
@@ -189,8 +203,6 @@ def artifact_citations(
 ) -> Citations:
     """Return the citations of a version of an artifact, with the texts of the sources that the version's run read."""
     cited = listed_sources(artifact.markdown)
-    if not cited:
-        return Citations({})
     addresses = [source.address for source in cited.values()]
     sections = {address: (_location(db, address), _section_text(db, address)) for address in addresses}
 

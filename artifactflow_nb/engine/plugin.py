@@ -2,17 +2,21 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from artifactflow_nb.core.language import EnglishText, add_names
 from artifactflow_nb.core.plan import DELEGATING_TOOLS, MODEL_TEXT_TOOLS
-from artifactflow_nb.engine.cited_sources import REFERENCE_EXPORTS
+from artifactflow_nb.core.text.content_style import CONTENT_STYLES
+from artifactflow_nb.engine.cited_sources import REFERENCE_EXPORTS, TEXT_MARKS
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.sources.formats.sections import Extractors
 from artifactflow_nb.sources.rows import RELATED_ADDRESSES, RelatedAddresses
+from artifactflow_nb.sources.values import TextMarks
+from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import ArtifactHook
 from artifactflow_nb.store.frames import Frame, add_frame
 from artifactflow_nb.store.schema import ROW_CHECKS, RowCheck, Table, add_table
@@ -78,6 +82,8 @@ class Plugin:
         routes: Returns the paths in the HTTP interface when a server starts.
         readers: Extractors by kind of file, such as `.bib`; see `Extractors`.
         exports: Functions that write references in a form; see `REFERENCE_EXPORTS`.
+        text_marks: Loads marks at the statements of texts; see `TEXT_MARKS`.
+        styles: CSS by the first class of the elements in rendered Markdown; see `CONTENT_STYLES`.
         related_addresses: Returns the addresses of sources that a sealed file needs beside the sources that its run
             cites; see `RelatedAddresses`.
         check_row: Checks a row of a file, such as a sealed run: `ValueError` refuses the file.
@@ -99,6 +105,8 @@ class Plugin:
     routes: Callable[[], Sequence[ServedRoute]] = tuple
     readers: Extractors = field(default_factory=dict)
     exports: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    text_marks: Callable[[Connection, str, Artifact | None], TextMarks] | None = None
+    styles: Mapping[str, str] = field(default_factory=dict)
     related_addresses: RelatedAddresses | None = None
     check_row: RowCheck | None = None
 
@@ -122,6 +130,9 @@ def add_plugin(plugin: Plugin) -> Plugin:
     DELEGATING_TOOLS.update(plugin.delegating_tools)
     MODEL_TEXT_TOOLS.update(plugin.model_text_tools)
     REFERENCE_EXPORTS.update(plugin.exports)
+    CONTENT_STYLES.update(plugin.styles)
+    if plugin.text_marks is not None:
+        TEXT_MARKS[plugin.name] = plugin.text_marks
     if plugin.kept_conversations is not None:
         KEPT_CONVERSATIONS[plugin.name] = plugin.kept_conversations
     if plugin.related_addresses is not None:

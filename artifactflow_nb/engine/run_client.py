@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.language import Language
-from artifactflow_nb.engine.cited_sources import load_evidence, source_link
+from artifactflow_nb.engine.cited_sources import load_evidence, load_marks, source_link
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
@@ -87,8 +87,9 @@ class RunReader:
         return str(row["result"] or row["error_message"] or "") if row else ""
 
     def evidence(self, cited: Collection[str]) -> Evidence:
-        """Return the texts that the run has read of the sources with these addresses."""
-        return self.read(lambda db: load_evidence(db, self.run_id, cited))
+        """Return the texts that the run has read of the sources with these addresses, with the marks of its texts."""
+        marks = self.read(lambda db: load_marks(db, self.run_id))
+        return replace(self.read(lambda db: load_evidence(db, self.run_id, cited)), marks=marks)
 
     def usual_ms(self) -> float | None:
         """Return the time that earlier runs of this kind took, in milliseconds, or None if there are no such runs."""

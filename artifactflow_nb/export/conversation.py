@@ -7,14 +7,14 @@ next answer renders.
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.language import status_label, translate
 from artifactflow_nb.core.text.format import clip, format_local_time, translate_count
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
-from artifactflow_nb.engine.cited_sources import load_evidence
+from artifactflow_nb.engine.cited_sources import load_evidence, load_marks
 from artifactflow_nb.export.document import ExportDocument, artifact_document, as_document_part
 from artifactflow_nb.sources.citation_marks import addresses_of, unread_sentence
 from artifactflow_nb.sources.values import Evidence
@@ -75,11 +75,12 @@ async def conversation_document(
     texts = [*(message.response or "" for message in path), *(artifact.markdown for artifact in artifacts)]
     cited = {address for text in texts for address in addresses_of(text)}
     evidence = await engine.database.read(lambda db: load_evidence(db, run_id, cited))
+    marks = await engine.database.read(lambda db: load_marks(db, run_id))
     later = {last}
     for message in await engine.conversations.messages(conversation_id):
         later |= {message.message_id} if message.parent_id in later else set()
     # The document is rendered in a thread, because rendering takes seconds.
-    facts = evidence, len(later) - 1
+    facts = replace(evidence, marks=marks), len(later) - 1
     return await asyncio.to_thread(_document, conversation, path, turns, artifacts, *facts)
 
 

@@ -90,7 +90,8 @@ class ExportDocument:
         cited = [Citations(listed_sources(listing), self.evidence).apply(html) for html, listing in parts]
         # Each chapter of a conversation has its own line about unread sources.
         unread = "" if self.chapters else unread_sentence(set(addresses_of(self.markdown)), self.evidence)
-        return "\n".join([*cited, MarkdownRenderer().html(f"*{unread}*" if unread else "")])
+        head = "" if self.chapters else self.evidence.marks.head()
+        return head + "\n".join([*cited, MarkdownRenderer().html(f"*{unread}*" if unread else "")])
 
     @property
     def has_title(self) -> bool:

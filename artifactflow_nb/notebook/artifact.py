@@ -227,12 +227,13 @@ class ArtifactHandle(CitesSources, ExportMixin, Artifact):
 
         facts = " · ".join([cell_html(Code(self.artifact_id)), *map(cell_html, self._facts())])
         heading = f'<p><strong>{cell_html(self.title)}</strong></p><p class="af-card-quiet">{facts}</p>'
-        cite = self.branch.read(lambda db: artifact_citations(db, self)).apply
+        citations = self.branch.read(lambda db: artifact_citations(db, self))
+        text = citations.evidence.marks.head() + shown_html(self.markdown, MarkdownRenderer(), cite=citations.apply)
         versions = self.versions
         card = card_frame(
             heading + Details(count(len(versions), "version"), versions.table(self.branch.with_dates)).html()
         )
-        return card + saved_text(shown_html(self.markdown, MarkdownRenderer(), cite=cite))
+        return card + saved_text(text)
 
     def __repr__(self) -> str:
         date = "".join(f", created_at={text!r}" for text in self.branch.date_text(self))

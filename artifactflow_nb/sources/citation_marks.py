@@ -29,7 +29,7 @@ from artifactflow_nb.core.text.format import clip, translate_count
 from artifactflow_nb.core.text.formulas import formula_at
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
-from artifactflow_nb.sources.values import Evidence
+from artifactflow_nb.sources.values import NO_MARKS, Evidence
 
 ENTRY = re.compile(
     r"^[ ]{0,3}(?:[-*|>][ ]+)?[*_]{0,2}[\[(]?(\d{1,3})"
@@ -218,10 +218,13 @@ class Citations:
 
     def __post_init__(self) -> None:
         """Cache converted blocks, because a streaming view converts them with each update."""
-        object.__setattr__(self, "apply", lru_cache(512)(self._apply) if self.listed else lambda markup: markup)
+        mark = self.evidence.marks.apply
+        convert = lru_cache(512)(lambda markup: mark(self._apply(markup) if self.listed else markup))
+        is_plain = not self.listed and self.evidence.marks is NO_MARKS
+        object.__setattr__(self, "apply", (lambda markup: markup) if is_plain else convert)
 
     apply: Callable[[str], str] = field(init=False, repr=False)
-    """Convert the marks in sanitised HTML to citations; HTML without a mark is unchanged."""
+    """Convert the marks in sanitised HTML to citations, and mark statements; HTML without a mark is unchanged."""
 
     def _apply(self, markup: str) -> str:
         if not MARK.search(markup) and "local:" not in markup:

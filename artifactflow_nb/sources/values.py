@@ -166,6 +166,22 @@ _INSIGNIFICANT = re.compile(r"^https?://(?:www\.)?|/?(?:#.*)?$")
 """Scheme, fragment and slash at the end of a web address, which do not change the page."""
 
 
+class TextMarks:
+    """Marks at statements of rendered texts. A plugin extends the class; this class marks nothing."""
+
+    def head(self, artifact_id: str = "", version: int = 0) -> str:
+        """Return the HTML above a version, or above the only version with marks, which counts the marks."""
+        del artifact_id, version
+        return ""
+
+    def apply(self, markup: str) -> str:
+        """Return a block of sanitised HTML, in which citations are converted already, with marks."""
+        return markup
+
+
+NO_MARKS = TextMarks()
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """The texts of sources that a run has read or found.
@@ -175,12 +191,14 @@ class Evidence:
         snippets: Excerpts of sources in search results, by address.
         named: Addresses in the question, or in results of tools other than search and fetch.
         is_complete: Whether `texts` has every source that the run read.
+        marks: The marks at the statements of the run's texts.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
     snippets: Mapping[str, str] = field(default_factory=dict)
     named: frozenset[str] = frozenset()
     is_complete: bool = False
+    marks: TextMarks = NO_MARKS
 
     def text(self, address: str) -> str:
         """Return the text of a source, or the part that was read, or an empty string."""

@@ -53,7 +53,7 @@ def highlight(code: str, language: str) -> str:
     return "".join(pieces)
 
 
-_PARTS = {
+CONTENT_STYLES = {
     "af-math": """
 .af-math:has(> [hidden] > math) > [hidden] { display: inline !important; }
 .af-math:has(> [hidden] > math) > math { display: none; }
@@ -97,14 +97,14 @@ li:has(> .af-box, > p > .af-box) { list-style: none; }
 .af-box { display: inline-block; width: 1.3em; margin-left: -1.3em; }
 """,
 }
-"""CSS rules by the first class of the styled elements."""
+"""CSS rules by the first class of the styled elements. Plugins add rules."""
 
 
 def content_style(markup: str) -> str:
     """Return the CSS for the classes that occur in rendered Markdown, on one line."""
-    return " ".join(" ".join(part for name, part in _PARTS.items() if f'class="{name}' in markup).split())
+    return " ".join(" ".join(part for name, part in CONTENT_STYLES.items() if f'class="{name}' in markup).split())
 
 
 def all_content_style() -> str:
     """Return the CSS for everything that Markdown may render, on one line."""
-    return " ".join(" ".join(_PARTS.values()).split())
+    return " ".join(" ".join(CONTENT_STYLES.values()).split())

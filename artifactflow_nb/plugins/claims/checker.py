@@ -50,14 +50,13 @@ class Verdict:
 
 def check(claim: str | Claim, sources: Sequence[Source | str]) -> Verdict:
     """Compare a claim with the sources that it cites."""
+    if not sources:
+        return Verdict("unsupported", reason="No source is cited.")
     claim = claim if isinstance(claim, Claim) else Claim(plain_text(claim), 0)
     texts = [source if isinstance(source, Source) else Source(source) for source in sources]
-    if not texts:
-        return Verdict("unsupported", reason="No source is cited.")
-    readable = [source for source in texts if source.text.strip()]
-    if not readable:
+    verdicts = [_Comparison(claim, source).verdict() for source in texts if source.text.strip()]
+    if not verdicts:
         return Verdict("unchecked", reason="The source has no text.")
-    verdicts = [_Comparison(claim, source).verdict() for source in readable]
     ranks = ("supported", "uncheckable", "contradicted", "unsupported")
     return min(verdicts, key=lambda verdict: ranks.index(verdict.status))
 
@@ -113,16 +112,13 @@ class _Comparison:
 
     def _sentence_with(self, flat: str) -> Sentence | None:
         likely = [sentence for _, sentence in self.candidates]
-        return next((sentence for sentence in likely if flat in normalized(sentence.text)), next(iter(likely), None))
+        return next((each for each in likely if flat in normalized(each.text)), next(iter(likely), None))
 
     def _quotes(self) -> Verdict | None:
         is_block = self.claim.kind == "quote"
-        quoted = [self.text] if is_block else [match[1] for match in _QUOTED.finditer(self.text)]
-        long = [
-            quote
-            for quote in quoted
-            if is_block or len(quote.split()) >= _QUOTE_WORDS or len(_CJK.findall(quote)) >= _QUOTE_CHARACTERS
-        ]
+        quoted = [match[1] for match in _QUOTED.finditer(self.text)]
+        long = [q for q in quoted if len(q.split()) >= _QUOTE_WORDS or len(_CJK.findall(q)) >= _QUOTE_CHARACTERS]
+        long = [self.text] if is_block else long
         is_changed = False
         for quote in long:
             parts = _OMISSION.split(re.sub(r"\[(\w)\]", r"\1", quote))
@@ -137,9 +133,7 @@ class _Comparison:
             return self._at(status, "quotes", "The quote is nowhere in the source.", None)
         if not long:
             return None
-        rest = self.text
-        for quote in long:
-            rest = rest.replace(quote, " ")
+        rest = re.sub("|".join(map(re.escape, long)), " ", self.text)
         if not is_block and _counted(read_figures(rest)):
             return None
         sentence = self._sentence_with(normalized(long[0]))
@@ -302,10 +296,10 @@ class _Comparison:
             is_short = any("".join(re.findall(r"\b\w", a)) == b for o in others for a, b in ((name, o), (o, name)))
             if is_short or any(normalized(part) in self.source.flat for part in name.split()):
                 continue
-            for score, sentence in self.candidates[:1]:
-                left, right = _neighbours(self.text, name)
+            around = _neighbours(self.text, name)
+            for score, sentence in self.candidates[:1] if all(around) else ():
                 for other in (match[0] for match in _NAME.finditer(sentence.text)):
-                    is_slot = left and right and (left, right) == _neighbours(sentence.text, other)
+                    is_slot = around == _neighbours(sentence.text, other)
                     if score >= _SAME * 0.8 and is_slot and other not in self.text:
                         return self._at("contradicted", "names", f"“{other}” there, not “{name}”.", sentence)
             return self._at("unsupported", "names", f"“{name}” is nowhere in the source.", self.best)
@@ -349,7 +343,6 @@ class _Comparison:
 
 
 def _counted(figures: Iterable[Figure]) -> list[Figure]:
-    """Return figures without identifiers."""
     return [figure for figure in figures if figure.kind != "name"]
 
 

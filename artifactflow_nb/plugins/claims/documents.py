@@ -1,5 +1,6 @@
-"""Notebooks, Jupytext files and Markdown reports, read without executing anything; errors are one sentence."""
+"""Notebooks, Jupytext files and Markdown reports, read without executing anything, and the cells that are stale."""
 
+import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from artifactflow_nb.errors import UsageError, brief
 
 MOST_BYTES = 300_000_000
 _MOST_CELLS = 20_000
+_MAGIC = re.compile(r"^\s*[%!?].*$", re.MULTILINE)
 _PERCENT = re.compile(r"^# ?%%(.*)$", re.MULTILINE)
 _TEXT_SUFFIXES = frozenset({".md", ".py", ".rmd", ".qmd"})
 
@@ -96,9 +98,8 @@ def _cells(content: Mapping[str, Any], path: Path) -> Iterator[Cell]:
             raise UsageError(f"{path} is not a notebook: cell {number} is {brief(cell)}. Save it again in Jupyter.")
         outputs = cell.get("outputs")
         listed = [each for each in outputs if isinstance(each, dict)] if isinstance(outputs, list) else []
-        count = cell.get("execution_count")
-        number_of_run = count if isinstance(count, int) else None
-        yield Cell(number, str(cell.get("cell_type")), _text(cell.get("source")), listed, number_of_run)
+        count = count if isinstance(count := cell.get("execution_count"), int) else None
+        yield Cell(number, str(cell.get("cell_type")), _text(cell.get("source")), listed, count)
 
 
 def _percent_cells(text: str) -> Iterator[Cell]:
@@ -116,3 +117,50 @@ def output_forms(output: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(data, dict):
         return {kind: value if "json" in kind else _text(value) for kind, value in data.items()}
     return {"text/plain": _text(output.get("text"))}
+
+
+def stale_cells(cells: Sequence[Cell]) -> dict[int, int]:
+    """Return the cells whose output is older than a cell that defines what they read: each with that cell."""
+    definers: dict[str, int] = {}
+    needs: dict[int, set[int]] = {}
+    counts = {cell.number: cell.count for cell in cells}
+    for cell in cells:
+        if cell.kind != "code":
+            continue
+        defined, used = _names(cell.text)
+        needs[cell.number] = {definers[name] for name in used if name in definers}
+        definers |= dict.fromkeys(defined, cell.number)
+    stale: dict[int, int] = {}
+    for number, direct in needs.items():
+        pending, seen = list(direct), set(direct)
+        while pending and (count := counts[number]) is not None:
+            other = pending.pop()
+            if (counts[other] or 0) > count:
+                stale[number] = other
+                break
+            pending += needs.get(other, set()) - seen
+            seen |= {*pending}
+    return stale
+
+
+def _names(code: str) -> tuple[set[str], set[str]]:
+    """Return the names that a cell assigns and the names that it reads; none for code that does not parse."""
+    try:
+        tree = ast.parse(_MAGIC.sub("", code))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(), set()
+    defined: set[str] = set()
+    used: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                used.add(name)
+            case ast.Name(id=name):
+                defined.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                defined.add(name)
+            case ast.alias(name=name, asname=asname):
+                defined.add(asname or name.partition(".")[0])
+            case ast.AugAssign(target=ast.Name(id=name)):
+                used.add(name)
+    return defined, used

@@ -262,8 +262,7 @@ def _numbers(rest: str, text: str) -> Iterator[Figure]:
         figure = Figure(match[0], match.start(), match.end(), value, step)
         tail = text[figure.end : figure.end + _CONTEXT]
         if match["currency"]:
-            unit = lists()["prefixes"][match["currency"].strip()]
-            figure = replace(figure, dimension=units()[unit][0])
+            figure = replace(figure, dimension=units()[lists()["prefixes"][match["currency"].strip()]][0])
         figure = _with_unit(figure, text)
         is_plain = figure.end == match.end() and not match["currency"]
         if is_plain and (re.match("[A-Za-z]", tail) or is_identifier(text, match.start(), digits)):
@@ -311,9 +310,7 @@ def is_identifier(text: str, start: int, digits: str) -> bool:
     if re.search(r"(?:#|№|第)\s*$", before) or ("." not in digits and re.search(r"\b[A-Z]{1,3}-$", before)):
         return True
     word = re.search(rf"([A-Za-z]+\.?|[{CJK}]+)[ \u00a0]?$", before)
-    if word is None:
-        return False
-    name = word[1].lower()
+    name = word[1].lower() if word else ""
     if name.isascii():
         is_version = name == "python"
         return ("." not in digits or is_version) and not {name, name.rstrip("s.")}.isdisjoint(words_in("identifiers"))
@@ -333,14 +330,15 @@ def is_year(digits: str, written: str, text: str, figure: Figure) -> bool:
 
 
 @cache
-def _number_word_pattern() -> re.Pattern[str]:
+def number_word_pattern() -> re.Pattern[str]:
+    """Return a pattern for numbers in English words."""
     word, scale = (alternatives(lists()[name]) for name in ("number_words", "scales"))
     return re.compile(rf"\b(?:(?:{word})(?:[-\s](?:and\s)?(?:{word}|{scale}))*)\b", re.IGNORECASE)
 
 
 def _number_words(rest: str, text: str) -> Iterator[Figure]:
     words, scales = lists()["number_words"], lists()["scales"]
-    for match in _number_word_pattern().finditer(rest):
+    for match in number_word_pattern().finditer(rest):
         parts = re.findall(r"[a-z]+", match[0].lower())
         if parts == ["one"]:
             continue

@@ -1,19 +1,8 @@
 """The table and the frame of the claims of runs."""
 
 from artifactflow_nb.analysis.frames.api import Frames, frame_method
-from artifactflow_nb.store.frames import (
-    ENUM,
-    IDS,
-    INT,
-    TEXT,
-    TIME,
-    Column,
-    Frame,
-    reading_order,
-    run_filters,
-    stored_columns,
-    time_filters,
-)
+from artifactflow_nb.store import frames
+from artifactflow_nb.store.frames import ENUM, IDS, INT, TEXT, TIME, Column, Frame, reading_order, stored_columns
 from artifactflow_nb.store.schema import Table
 
 CHECKS = Table(
@@ -69,15 +58,16 @@ CLAIMS_FRAME = Frame(
         *stored_columns("check", INT, "c", score="Share of the claim's content in the passage, in per cent."),
         *stored_columns("source", TEXT, "c", address="Address of the source.", source_title="Title of the source."),
         Column("quote", "source", TEXT, _QUOTE, "The passage."),
-        *stored_columns("source", INT, "c", start="Where the passage begins in the text of the source."),
-        *stored_columns("source", INT, "c", end="Where the passage ends.", page="Page; NA without pages."),
+        *stored_columns(
+            "source", INT, "c", start="Begin of the passage in the source.", end="End.", page="Page or NA."
+        ),
         *stored_columns("check", TEXT, "c", checker="Who checked: rules, or the name of a person."),
         *stored_columns("source", TEXT, "c", source_sha256="Hash of the text of the source."),
         Column("checked_at", "check", TIME, _CHECKED_AT, "When it was checked."),
     ),
     STANDING,
     "v.rowid, c.n",
-    {**run_filters("c", "checked_at"), **time_filters(_CHECKED_AT)},
+    {**frames.run_filters("c", "checked_at"), **frames.time_filters(_CHECKED_AT)},
 )
 
 

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations, permutations
 
 from artifactflow_nb.plugins.claims.figures import Figure, agrees
 from artifactflow_nb.plugins.claims.language import lists, pattern_of, phrase_pattern, terms, units
@@ -61,8 +62,7 @@ class Context:
     def place_of(self, label: str, found: Iterable[str]) -> int | None:
         """Return where a label ends in the claim; None if a part of the label is missing in the claim."""
         if label and (match := re.search(rf"(?<![^\W_]){re.escape(label)}(?![^\W_])", self.text)):
-            is_article = label == "A" and not self.text[: match.start()].strip()
-            return None if is_article else match.end()
+            return None if label == "A" and not self.text[: match.start()].strip() else match.end()
         required = [term for term in found if not term.isdigit() or term in self.text]
         if not required or not all(map(self.has, required)):
             return None
@@ -80,11 +80,16 @@ class Context:
         return None
 
     @cached_property
+    def hints(self) -> set[str]:
+        """The expressions of one step that words of the claim name, such as difference or sum."""
+        kinds = lists()["hints"].items()
+        return {kind for kind, words in kinds if pattern_of(tuple(words)).search(self.text)}
+
+    @property
     def is_compared(self) -> bool:
         """Whether the claim is about a difference or several things in turn, so that a label is in doubt."""
-        hints = lists()["hints"]
-        words = tuple(hints["difference"] + hints["change"] + hints["sum"])
-        return bool(pattern_of(words).search(self.text) or phrase_pattern("respectively").search(self.text))
+        is_derived = bool(self.hints & {"difference", "change", "sum"})
+        return is_derived or bool(phrase_pattern("respectively").search(self.text))
 
 
 class ValueIndex:
@@ -105,8 +110,12 @@ class ValueIndex:
             return [value for value in self._others if agrees(figure, value.figure)]
         values: dict[int, Value] = {}
         half = figure.tolerance / figure.factor
-        for factor, is_conversion in conversion_factors(figure):
-            low, high = abs(figure.value) * factor - half * factor, abs(figure.value) * factor + half * factor
+        factors = [(1.0, False), (0.01, False)] if figure.dimension == "percent" else [(1.0, False)]
+        if figure.dimension not in {"", "percent"}:
+            others = {factor for dimension, factor in units().values() if dimension == figure.dimension}
+            factors += [(figure.factor / other, True) for other in others if other != figure.factor]
+        for factor, is_conversion in factors:
+            low, high = (abs(figure.value) - half) * factor, (abs(figure.value) + half) * factor
             slack = 1e-9 * abs(high)
             first, last = bisect_left(self._sizes, low - slack), bisect_right(self._sizes, high + slack)
             for value in self._numbers[first:last]:
@@ -223,23 +232,11 @@ def _digits(figure: Figure) -> int:
     return len(digits) if not figure.is_word else 1
 
 
-def conversion_factors(figure: Figure) -> Iterator[tuple[float, bool]]:
-    """Yield factors from the number of a figure to the number of a value, and whether the factor converts a unit."""
-    yield 1.0, False
-    if figure.dimension == "percent":
-        yield 0.01, False
-    elif figure.dimension:
-        others = {factor for dimension, factor in units().values() if dimension == figure.dimension}
-        yield from ((figure.factor / other, True) for other in others if other != figure.factor)
-
-
 def is_comparable(figure: Figure, other: Figure) -> bool:
     """Return whether two figures can be the same thing: kind, dimension and size."""
     if figure.kind != other.kind or (figure.measure and other.measure and figure.measure != other.measure):
         return False
-    if figure.kind != "number":
-        return True
-    if figure.value == 0 or other.value == 0:
+    if figure.kind != "number" or 0 in {figure.value, other.value}:
         return True
     values = [abs(figure.value / other.value)]
     if figure.dimension == "percent" and not other.measure:
@@ -269,31 +266,19 @@ def one_step_expressions(
     named: Sequence[Value], column: Sequence[Value], context: Context
 ) -> Iterator[tuple[tuple[str, str], float, float]]:
     """Yield the expressions of one step whose words the claim has: the text and operator, the result, its precision."""
-    hints = lists()["hints"]
-
-    def says(kind: str) -> bool:
-        return bool(pattern_of(tuple(hints[kind])).search(context.text))
-
-    for index, a in enumerate(named):
-        for b in named[index + 1 :]:
-            x, y = a.figure.value, b.figure.value
-            step = (a.figure.step + b.figure.step) / 2
-            if says("difference"):
-                yield (f"{a.figure.text} - {b.figure.text}", "-"), x - y, step
-            if says("ratio") and x and y:
-                yield (f"{a.figure.text} / {b.figure.text}", ":"), x / y, 0.0
-                yield (f"{b.figure.text} / {a.figure.text}", ":"), y / x, 0.0
-            if says("change") and x and y:
-                yield (f"({b.figure.text} - {a.figure.text}) / {a.figure.text}", "/"), (y - x) / abs(x), 0.0
-                yield (f"({a.figure.text} - {b.figure.text}) / {b.figure.text}", "/"), (x - y) / abs(y), 0.0
-    if column:
-        numbers = [value.figure.value for value in column]
-        name = column[0].place.column
-        if says("sum"):
-            yield (f"sum of {name}", "+"), sum(numbers), 0.0
-        if says("mean"):
-            yield (f"mean of {name}", "+"), sum(numbers) / len(numbers), 0.0
-        if says("share"):
-            for value in named:
-                if sum(numbers):
-                    yield (f"{value.figure.text} / sum of {name}", "/"), value.figure.value / sum(numbers), 0.0
+    hints, figures, numbers = context.hints, [each.figure for each in named], [each.figure.value for each in column]
+    for a, b in combinations(figures, 2) if "difference" in hints else ():
+        yield (f"{a.text} - {b.text}", "-"), a.value - b.value, (a.step + b.step) / 2
+    for a, b in permutations(figures, 2):
+        if "ratio" in hints and b.value:
+            yield (f"{a.text} / {b.text}", ":"), a.value / b.value, 0.0
+        if "change" in hints and b.value:
+            yield (f"({a.text} - {b.text}) / {b.text}", "/"), (a.value - b.value) / abs(b.value), 0.0
+    name = column[0].place.column if column else ""
+    if column and "sum" in hints:
+        yield (f"sum of {name}", "+"), sum(numbers, 0.0), 0.0
+    if column and "mean" in hints:
+        yield (f"mean of {name}", "+"), sum(numbers) / len(numbers), 0.0
+    total = sum(numbers, 0.0)
+    for value in named if "share" in hints and total else ():
+        yield (f"{value.figure.text} / sum of {name}", "/"), value.figure.value / total, 0.0

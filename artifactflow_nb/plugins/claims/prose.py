@@ -65,16 +65,6 @@ class Claim:
         return f"{self.label}: {self.plain}" if self.label else self.plain
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Lines of one kind: paragraph, item, quote or table."""
-
-    kind: str
-    text: str
-    start: int
-    heading: str
-
-
 def split_claims(markdown: str) -> list[Claim]:
     """Return the claims of a Markdown text in order."""
     return [claim for block in _blocks(markdown[:_MOST_CHARACTERS]) for claim in claims_of_block(block)]
@@ -108,7 +98,7 @@ def text_without_markup(markdown: str) -> str:
     return _MARKUP.sub(lambda match: match[0] if match["code"] else _blank(match), markdown)
 
 
-def _blocks(markdown: str) -> Iterator[_Block]:
+def _blocks(markdown: str) -> Iterator[Claim]:
     front = _FRONT_MATTER.match(markdown)
     place = front.end() if front else 0
     kind, start, heading, fence = "", place, "", ""
@@ -128,7 +118,7 @@ def _blocks(markdown: str) -> Iterator[_Block]:
             if _UNDERLINE.match(line) and kind == "paragraph":
                 heading = text.strip()
             elif plain_text(heading).strip("0123456789. \t").lower() not in words_in("references"):
-                yield _Block(kind, text, start, heading)
+                yield Claim(text, start, kind, heading=heading)
             kind = ""
         if title:
             heading, new = title[1], ""
@@ -153,7 +143,7 @@ def block_kind(line: str, previous: str) -> str:
     return previous if previous in {"item", "quote"} else "paragraph"
 
 
-def claims_of_block(block: _Block) -> Iterator[Claim]:
+def claims_of_block(block: Claim) -> Iterator[Claim]:
     """Yield the claims of lines of one kind."""
     if block.kind == "table":
         yield from _cells(block)
@@ -185,30 +175,24 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
     cuts = [0]
     for match in _END.finditer(text):
         before = re.search(r"(?<![/\w.])(?<!\d )([A-Za-z.]+)\.$", text[max(match.start() - 12, 0) : match.start()])
-        is_short = before and (
-            before[1].lower() in words_in("abbreviations") or re.fullmatch(r"(?:[A-Z]\.)*[A-Z]", before[1])
-        )
-        if not is_short:
+        short = before[1] if before else "no abbreviation"
+        if short.lower() not in words_in("abbreviations") and not re.fullmatch(r"(?:[A-Z]\.)*[A-Z]", short):
             cuts.append(match.end())
-    for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True):
+    for start, end in pairwise([*cuts, len(text)]):
         piece = text[start:end]
         if piece.strip():
             yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
 
 
-def _cells(block: _Block) -> Iterator[Claim]:
+def _cells(block: Claim) -> Iterator[Claim]:
     head: list[str] = []
     place = block.start
     for number, line in enumerate(block.text.splitlines(keepends=True)):
         if not _RULE.match(line):
             cells = [(m.start() + place, plain_text(m[0])) for m in re.finditer(r"(?:[^|\\\n]|\\.)+", line)]
             cells = cells[1:] if cells and not cells[0][1].strip() and line.lstrip() != line else cells
-            if number == 0:
-                head = [text.strip() for _, text in cells]
-            else:
-                for column, (start, text) in enumerate(cells):
-                    if column and re.search(r"\d", text):
-                        title = head[column] if column < len(head) else ""
-                        label = f"{cells[0][1].strip()} | {title}"
-                        yield Claim(text.rstrip(), start, "cell", label, block.heading)
+            head = [text.strip() for _, text in cells] if number == 0 else head
+            for (start, text), title in zip(cells[1:] if number else (), [*head[1:], *[""] * len(cells)], strict=False):
+                if re.search(r"\d", text):
+                    yield Claim(text.rstrip(), start, "cell", f"{cells[0][1].strip()} | {title}", block.heading)
         place += len(line)

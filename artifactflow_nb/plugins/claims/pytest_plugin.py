@@ -1,6 +1,8 @@
 """`pytest --claims paper.ipynb`: a test for each Markdown cell with figures; it fails if a figure differs."""
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +13,9 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options `--claims` and `--claims-data`."""
+    """Add the option `--claims`."""
     group = parser.getgroup("claims", "figures in the prose of notebooks")
     group.addoption("--claims", action="store_true", help="check the prose of the notebooks (.ipynb) that are named")
-    group.addoption("--claims-data", action="append", default=[], help="a data file or a folder with data files")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ClaimsFile | None":
@@ -32,14 +33,11 @@ class ClaimsFile(pytest.File):
         from artifactflow_nb.plugins.claims.report import check_notebook
 
         try:
-            report = check_notebook(self.path, data=self.config.getoption("--claims-data"))
+            report = check_notebook(self.path)
         except UsageError as error:
             raise self.CollectError(str(error)) from None
-        by_cell: dict[int, list[FigureCheck]] = {}
-        for check in report.checks:
-            by_cell.setdefault(check.cell, []).append(check)
-        for number, checks in by_cell.items():
-            yield ClaimsItem.from_parent(self, name=f"cell {number}", checks=checks)
+        for number, checks in groupby(report.checks, attrgetter("cell")):
+            yield ClaimsItem.from_parent(self, name=f"cell {number}", checks=list(checks))
 
 
 class ClaimsItem(pytest.Item):
@@ -54,7 +52,3 @@ class ClaimsItem(pytest.Item):
         wrong = [f"{each.text}\n    {each.reason} ({each.where})" for each in self._checks if each.status == "differs"]
         if wrong:
             pytest.fail("\n".join(wrong), pytrace=False)
-
-    def reportinfo(self) -> tuple[Path, int, str]:
-        """Name the item in reports."""
-        return self.path, 0, f"{self.path.name}, {self.name}"

@@ -4,7 +4,6 @@ import copy
 import html
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from artifactflow_nb.core.text.cards import CardTable, card_frame
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.plugins.claims.checker import check
-from artifactflow_nb.plugins.claims.documents import Cell, Document, read_document
+from artifactflow_nb.plugins.claims.documents import Cell, Document, read_document, stale_cells
 from artifactflow_nb.plugins.claims.figures import Figure, read_figures
 from artifactflow_nb.plugins.claims.matching import Context, ValueIndex
 from artifactflow_nb.plugins.claims.prose import Claim, split_claims
 from artifactflow_nb.plugins.claims.sources import Source
-from artifactflow_nb.plugins.claims.staleness import stale_cells
 from artifactflow_nb.plugins.claims.values import OutputReader, read_data_files
 
 if TYPE_CHECKING:
@@ -68,8 +66,7 @@ class NotebookReport:
     @property
     def counts(self) -> dict[str, int]:
         """The number of figures by status."""
-        counts = Counter(each.status for each in self.checks)
-        return {status: counts[status] for status in (*COUNTED, "unchecked")}
+        return {status: len(self.with_status(status)) for status in (*COUNTED, "unchecked")}
 
     def with_status(self, status: str) -> list[FigureCheck]:
         """Return the figures with a status."""
@@ -90,8 +87,8 @@ class NotebookReport:
         return pd.DataFrame(rows, columns=list(_COLUMNS))
 
     def _repr_html_(self) -> str:
-        open_checks = [each for each in self.checks if each.status in {"differs", "stale", "nowhere"}]
-        rows = [(each.cell, each.figure, each.status, each.reason, each.text) for each in open_checks]
+        wrong = [each for each in self.checks if each.status in COUNTED[1:]]
+        rows = [(each.cell, each.figure, each.status, each.reason, each.text) for each in wrong]
         table = CardTable.from_rows(("cell", "figure", "status", "reason", "text"), rows)
         return card_frame(f"<p>{self!r}</p>" + (table.html() if rows else ""))
 
@@ -111,15 +108,6 @@ class NotebookReport:
                 texts[each.cell] = f"{texts[each.cell][: each.end]}{mark}{texts[each.cell][each.end :]}"
                 content["cells"][each.cell]["source"] = texts[each.cell]
         return content
-
-    def write_copy(self, target: Path) -> None:
-        """Write the annotated copy; a file that was checked is never replaced."""
-        if target.resolve() in {document.path.resolve() for document in self.documents}:
-            raise UsageError(f"{target} is the notebook itself, which is not written. Name another file.")
-        try:
-            target.write_text(json.dumps(self.annotated(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{target} cannot be written: {error.strerror}. Name another file.") from None
 
 
 def check_notebook(
@@ -152,8 +140,15 @@ def check_notebook(
         for each in _Cell(document, cell, index, stale).checks()
     ]
     report = NotebookReport(checks, documents)
-    if annotate is not None:
-        report.write_copy(Path(annotate))
+    if annotate is None:
+        return report
+    if Path(annotate).resolve() in {document.path.resolve() for document in documents}:
+        raise UsageError(f"{annotate} is the notebook itself, which is not written. Name another file.")
+    try:
+        text = json.dumps(report.annotated(), ensure_ascii=False, indent=1)
+        Path(annotate).write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{annotate} cannot be written: {error.strerror}. Name another file.") from None
     return report
 
 
@@ -175,12 +170,12 @@ class _Cell:
         claim = context.claim
         match = None if figure.kind == "name" or claim.kind == "quote" else self._index.match(figure, context)
         where, value = (str(match.place), match.value) if match else ("", "")
-        written = figure.text.strip()
+        written, status = figure.text.strip(), "unchecked"
         is_optional = figure.kind == "year" or (figure.is_word and figure.value <= SMALL_WORD)
         if figure.kind == "name":
-            status, reason = "unchecked", "A number of a section, a version or another identifier."
+            reason = "A number of a section, a version or another identifier."
         elif claim.kind == "quote":
-            status, reason = "unchecked", "A quote."
+            reason = "A quote."
         elif match and match.status == "differs" and not cited:
             status, reason = "differs", f"{value} there, not {written}."
         elif match and match.status == "supported":
@@ -190,9 +185,9 @@ class _Cell:
         elif cited:
             status, reason, where = self.of_cited(claim, cited)
         elif is_optional:
-            status, reason = "unchecked", "A year, or a small number in words."
+            reason = "A year, or a small number in words."
         elif not self._index.values:  # noqa: PD011 - no frame
-            status, reason = "unchecked", "No output and no data file has values."
+            reason = "No output and no data file has values."
         else:
             status, reason = "nowhere", f"{written} is in no output."
         start, end = claim.start + figure.start, claim.start + figure.end

@@ -8,7 +8,7 @@ import ast
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -138,7 +138,10 @@ class OutputReader:
             for table in tables:
                 yield from self.of_table(table, place)
             if not tables and (text := forms.get("text/plain") or forms.get("text/markdown") or ""):
-                yield from self.of_text(_ANSI.sub("", text), place, _last_expression(cell.text))
+                lines = [line.strip() for line in cell.text.splitlines() if not re.match(r"\s*(?:#|$)", line)]
+                call = re.compile(r"^(?:round|float|int|print|len|display)\((.*?)(?:,\s*\d+)?\)$")
+                expression = call.sub(r"\1", lines[-1].rstrip(";"))[:120] if lines else ""
+                yield from self.of_text(_ANSI.sub("", text), place, expression)
 
     def of_text(self, text: str, place: Place, expression: str = "") -> Iterator[Value]:
         """Yield the values of a printed text: a number, JSON, tables and lines."""
@@ -202,12 +205,6 @@ def row_labels(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     is_named = any(re.search(r"[^\W\d]", label) for label in labels)
     is_year = all(re.fullmatch(r"(?:1[5-9]|20)\d\d", label) for label in labels)
     return labels if is_named or (is_year and labels) else [""] * len(rows)
-
-
-def _last_expression(code: str) -> str:
-    lines = [line for line in code.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    line = lines[-1].strip().rstrip(";") if lines else ""
-    return re.sub(r"^(?:round|float|int|print|len|display)\((.*?)(?:,\s*\d+)?\)$", r"\1", line)[:120]
 
 
 def line_values(line: str, place: Place) -> Iterator[Value]:
@@ -299,16 +296,20 @@ def read_data_files(paths: Sequence[str | Path], reader: OutputReader) -> Iterat
         for file in files:
             if file.suffix not in _READERS:
                 raise UsageError(f"{file} is no data file; CSV, TSV, JSON and Parquet can be read.")
-            yield from _READERS[file.suffix](file, reader)
+            try:
+                yield from _READERS[file.suffix](file, reader)
+            except UsageError:
+                raise
+            except ImportError:
+                raise UsageError(f"{file} is a Parquet file, which needs pyarrow: pip install pyarrow") from None
+            except (ValueError, OSError, RecursionError, csv.Error) as error:
+                raise UsageError(f"{file} is no {file.suffix[1:].upper()} file: {error}. Save it again.") from None
 
 
 def _of_csv(path: Path, reader: OutputReader) -> Iterator[Value]:
     text = read_text(path)
     delimiter = "\t" if path.suffix == ".tsv" else ";" if text[:500].count(";") > text[:500].count(",") else ","
-    try:
-        rows = list(islice(csv.reader(text.splitlines(), delimiter=delimiter), _MOST_ROWS))
-    except csv.Error as error:
-        raise UsageError(f"{path} is not a table of comma-separated values: {error}.") from None
+    rows = islice(csv.reader(text.splitlines(), delimiter=delimiter), _MOST_ROWS)
     yield from _of_rows([row for row in rows if row], path, reader)
 
 
@@ -320,25 +321,17 @@ def _of_rows(rows: Sequence[Sequence[str]], path: Path, reader: OutputReader) ->
         yield Value(count, replace(place, column="rows"), column=_label_terms("rows count"), name="rows")
 
 
-def _of_json_file(path: Path, reader: OutputReader) -> Iterator[Value]:
-    try:
-        value = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not JSON: {error}.") from None
-    yield from reader.of_json(value, Place(file=path.name))
-
-
 def _of_parquet(path: Path, reader: OutputReader) -> Iterator[Value]:
-    try:
-        import pandas as pd
+    import pandas as pd
 
-        frame = pd.read_parquet(path)
-    except ImportError:
-        raise UsageError(f"{path} is a Parquet file, which needs pyarrow: pip install pyarrow") from None
-    except Exception as error:  # noqa: BLE001 - whatever the reader of a broken file raises
-        raise UsageError(f"{path} is not a Parquet file: {error}.") from None
+    frame = pd.read_parquet(path)
     rows = [[str(name) for name in frame.columns], *frame.head(_MOST_ROWS).astype(str).to_numpy().tolist()]
     yield from _of_rows(rows, path, reader)
 
 
-_READERS: Mapping[str, Any] = {".csv": _of_csv, ".tsv": _of_csv, ".json": _of_json_file, ".parquet": _of_parquet}
+_READERS: Mapping[str, Callable[[Path, OutputReader], Iterator[Value]]] = {
+    ".csv": _of_csv,
+    ".tsv": _of_csv,
+    ".json": lambda path, reader: reader.of_json(json.loads(read_text(path)), Place(file=path.name)),
+    ".parquet": _of_parquet,
+}

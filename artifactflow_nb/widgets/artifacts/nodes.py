@@ -57,7 +57,8 @@ class ArtifactTexts:
         return self._render(artifact) if text is None else text
 
     def _render(self, artifact: Artifact) -> str:
-        return shown_html(artifact.markdown, self._renderer, cite=self._citations(artifact).apply)
+        citations = self._citations(artifact)
+        return citations.evidence.marks.head() + shown_html(artifact.markdown, self._renderer, cite=citations.apply)
 
 
 @dataclass(frozen=True, slots=True)

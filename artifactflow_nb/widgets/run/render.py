@@ -36,7 +36,7 @@ from artifactflow_nb.core.text.shortened import (
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, DEFAULT_FLOW
 from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.errors import NotFound, StoreError
-from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources, unread_sentence
+from artifactflow_nb.sources.citation_marks import Citations, addresses_of, listed_sources, unread_sentence
 from artifactflow_nb.store.runs import ABANDONED, RUNNING, WAITING
 from artifactflow_nb.widgets.page.elements import button, name_html, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
@@ -294,17 +294,17 @@ class RunRenderer:
 
     def cited_html(self, transcript: RunTranscript, text: str) -> str:
         """Convert Markdown to HTML with citations."""
-        return self._cited_html(text, self._cite(transcript, text))
+        return self._cited_html(text, self._cited(transcript, text).apply)
 
-    def _cite(self, transcript: RunTranscript, text: str) -> Callable[[str], str]:
-        """Return a function that converts the marks of a text to citations, by default with the report's sources."""
+    def _cited(self, transcript: RunTranscript, text: str) -> Citations:
+        """Return the citations of a text, by default with the report's sources."""
         n_calls = sum(call.status == "ok" for run in transcript.with_subruns() for call in run.tool_uses)
         report = transcript.artifacts.get(main_artifact(transcript))
         try:
             sources = self._listed(text) or (self._listed(self._artifact_text(report)) if report else ())
-            return self._citations(sources, n_calls).apply
+            return self._citations(sources, n_calls)
         except StoreError:  # the marks stay text until the store can be read again
-            return str
+            return Citations({})
 
     def _tool(self, transcript: RunTranscript, call: TranscriptCall) -> Node:
         if call.job:
@@ -468,7 +468,7 @@ class RunRenderer:
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
         turn = answer_turn(transcript)
         text_with_sources = transcript.response or (_lines(turn.reply.prose) if turn else "")
-        cite = str if is_repeated else self._cite(transcript, text_with_sources)
+        cite = str if is_repeated else self._cited(transcript, text_with_sources).apply
         blocks: list[Node] = []
         if turn:
             is_arriving = not (turn.is_done or transcript.is_ended)
@@ -499,7 +499,7 @@ class RunRenderer:
         for turn in () if transcript.is_ended else latest:
             # The text is shown until the call is complete: then a card or the artifact replaces the text.
             if not (turn.reply.written.is_blank or (turn.is_done and turn.tools)):
-                written, cite = turn.reply.written, self._cite(transcript, _lines(turn.reply.written))
+                written, cite = turn.reply.written, self._cited(transcript, _lines(turn.reply.written)).apply
                 growing = self._text(
                     f"{turn.key}-writing", written, "af-block", cite=cite, is_arriving=not turn.is_done
                 )
@@ -534,7 +534,8 @@ class RunRenderer:
         text = without_title(self._artifact_text(artifact), artifact.title)
         markdown = text if artifact.content_type == "text/markdown" else plan_checklist(text, artifact.content_type)
         if markdown is not None:
-            return self.cited_html(transcript, markdown)
+            marks = self._cited(transcript, markdown).evidence.marks
+            return marks.head(artifact.artifact_id, artifact.version) + self.cited_html(transcript, markdown)
         return f'<pre tabindex="0">{escape(shown_plain(text))}</pre>'
 
     def _html(self, text: str) -> str:

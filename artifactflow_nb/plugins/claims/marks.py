@@ -1,0 +1,198 @@
+"""The marks of claims in a rendered text: a line below each claim, a sign with a passage behind it, and a head line.
+
+A claim is found by its letters and digits, so that markup, links and citations within the claim do not matter. Like a
+citation, a mark needs no script and no kernel; the citation's classes show and hide the passage.
+"""
+
+import html
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+
+from artifactflow_nb.core.language import EnglishText, translate, translate_list
+from artifactflow_nb.core.text.format import translate_count
+from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.plugins.claims.frame import STANDING
+from artifactflow_nb.plugins.claims.language import lists
+from artifactflow_nb.plugins.claims.prose import plain_text
+from artifactflow_nb.plugins.claims.versions import RULES
+from artifactflow_nb.sources.values import NO_MARKS, TextMarks
+from artifactflow_nb.store.artifact_versions import Artifact
+
+STYLES = {"af-said": Path(__file__).with_name("marks.css").read_text(encoding="utf-8")}
+
+_STATUSES: Mapping[str, tuple[EnglishText, EnglishText, EnglishText]] = {
+    "supported": ("✓", "Supported", "{n} supported"),
+    "contradicted": ("✗", "Contradicted", "{n} contradicted"),
+    "unsupported": ("?", "Unsupported", "{n} unsupported"),
+    "uncheckable": ("≈", "Uncheckable", "{n} uncheckable"),
+    "unchecked": ("", "Unchecked", "{n} unchecked"),
+}
+"""The sign behind a claim, the name, and the count in the head line, by status."""
+
+_TOKEN = re.compile(r"<(?P<end>/?)(?P<tag>\w+)[^>]*>|&#?\w+;|[^<&]+|[<&]")
+_SKIPPED = re.compile(r'<(?:span class="af-(?:cite|math)|pre|sup|math)\b')
+_CODE = re.compile(r"[^\nA-Za-z_]|(?<=\s)[a-z](?=\s)")
+_AFTER = re.compile(
+    r"</(?:strong|em|a|code|b|i|del|s)>|[.,;:!?%。！？；，：、)”’\"'»）】」』…]+"
+    r'|\s*(?:<sup\b.*?</sup>|<span class="af-cite".*?</span></span>)'
+)
+_OTHER = re.compile(r"(.{1,40}?) there[,;]")
+_key = partial(re.compile(r"[\W_]+").sub, "")
+
+
+def load_marks(db: sqlite3.Connection, run_id: str, artifact: Artifact | None) -> TextMarks:
+    """Load the marks of a version, or of the last version of each text that a run wrote."""
+    values = [run_id] if artifact is None else [run_id, artifact.artifact_id, str(artifact.version)]
+    where = "c.run_id = ?" if artifact is None else "c.run_id = ? AND v.artifact_id = ? AND v.version = ?"
+    columns = "c.artifact_id, v.version, coalesce(c.quote, c.text) AS passage, c.*"
+    sql = f"SELECT {columns} FROM {STANDING} WHERE {where} ORDER BY v.rowid, c.n"  # noqa: S608 - only constants
+    rows = db.execute(sql, values).fetchall()
+    last = {row["artifact_id"]: row["version"] for row in rows}
+    current = [row for row in rows if row["version"] == last[row["artifact_id"]]]
+    return ClaimMarks(current) if current else NO_MARKS
+
+
+class ClaimMarks(TextMarks):
+    """The marks of some versions, from the rows of the claims."""
+
+    def __init__(self, rows: Sequence[sqlite3.Row]) -> None:
+        self._rows = rows
+        ranks = ["supported", *list(_STATUSES)[::-1]]
+        by_rank = sorted(rows, key=lambda row: ranks.index(row["status"]))
+        # A sentence that stands twice has the worse mark.
+        self._claims = {key: row for row in by_rank if (key := _key(html.unescape(row["text"])))}
+
+    def head(self, artifact_id: str = "", version: int = 0) -> str:
+        """Return the line above a version that counts its claims by status."""
+        chosen = (artifact_id, version)
+        rows = [row for row in self._rows if not artifact_id or (row["artifact_id"], row["version"]) == chosen]
+        counts = Counter(row["status"] for row in rows)
+        shown = [
+            f'<span class="af-said af-said-{status}">{f"{sign} {translate(label, n=counts[status])}".strip()}</span>'
+            for status, (sign, _, label) in _STATUSES.items()
+            if counts[status]
+        ]
+        total = translate("{title}: {text}", title=translate_count(len(rows), "claim"), text=translate_list(shown))
+        return f'<p class="af-said-head">{total}</p>' if rows else ""
+
+    def apply(self, markup: str) -> str:
+        """Mark the claims of a block of HTML."""
+        text = _BlockText(markup)
+        changes: list[tuple[int, int, str]] = []  # the place in the HTML, the order at one place, the piece
+        for key, start, end in text.find(self._claims):
+            row = self._claims[key]
+            if row["status"] == "unchecked":
+                continue
+            opening = f'<span class="af-said af-said-{row["status"]}" title="{escape(_description(row))}">'
+            for first, last in text.runs(start, end):
+                changes += [(first, 2, opening), (last, 0, "</span>")]
+            changes.append((text.place_after(end), 1, sign_html(row)))
+        for place, _, piece in sorted(changes, key=itemgetter(0, 1))[::-1]:
+            markup = f"{markup[:place]}{piece}{markup[place:]}"
+        return markup
+
+
+class _BlockText:
+    """The text of a block of HTML, with the place of each character; citations, formulas and notes are left out."""
+
+    def __init__(self, markup: str) -> None:
+        self._markup = markup
+        self._places: list[tuple[int, int]] = []
+        self._tables: list[list[list[tuple[int, int]]]] = []
+        pieces: list[str] = []
+        depth, outer, is_code = 0, "", False
+        for token in _TOKEN.finditer(markup):
+            tag, place = token["tag"], token.start()
+            if depth:
+                depth += (tag == outer) * (-1 if token["end"] else 1)
+            elif tag and _SKIPPED.match(token[0]):
+                depth, outer = 1, tag
+                pieces.append(" ")
+                self._places.append((place, place))
+            elif tag == "code":
+                is_code = not token["end"]
+            elif tag == "table" and not token["end"]:
+                self._tables.append([])
+            elif tag == "tr" and not token["end"] and self._tables:
+                self._tables[-1].append([])
+            elif tag in {"td", "th"} and self._tables:
+                start = self._tables[-1][-1].pop()[0] if token["end"] else len(self._places)
+                self._tables[-1][-1].append((start, len(self._places)))
+            elif not tag:
+                sign = html.unescape(token[0]) if token[0][0] == "&" else ""
+                pieces.append(sign or (_CODE.sub(" ", token[0]) if is_code else token[0]))
+                self._places += [token.span()] * len(sign) or [(n, n + 1) for n in range(place, token.end())]
+        self._text = plain_text("".join(pieces))
+        self._letters = [place for place, sign in enumerate(self._text) if sign.isalnum()]
+
+    def find(self, claims: Collection[str]) -> Iterator[tuple[str, int, int]]:
+        """Yield the claims with their places in the text: first cells of tables, then sentences, the longest first."""
+        marked = bytearray(len(self._text))
+        for head, row in ((table[0], row) for table in self._tables for row in table):
+            for title, (start, end) in zip(head, row, strict=False):
+                marked[start:end] = b"1" * (end - start)
+                key = _key(" ".join(self._text[a:b] for a, b in (row[0], title, (start, end))))
+                if key in claims and (start, end) != row[0]:
+                    yield key, start, end
+        letters = "".join(self._text[place] for place in self._letters)
+        for key in sorted(claims, key=len, reverse=True):
+            at = letters.find(key)
+            while at >= 0:
+                start, end = self._letters[at], self._letters[at + len(key) - 1] + 1
+                is_word = self._text[start - 1 : start].isalnum() or self._text[end : end + 1].isalnum()
+                while end < len(self._text) and not (self._text[end].isalnum() or self._text[end].isspace()):
+                    end += 1
+                if not (is_word or any(marked[start:end])):
+                    marked[start:end] = b"1" * (end - start)
+                    yield key, start, end
+                at = letters.find(key, at + len(key))
+
+    def runs(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the parts of the HTML between tags that have the letters of a part of the text."""
+        while start < end:
+            stop = start + 1
+            while stop < end and self._places[stop][0] == self._places[stop - 1][1]:
+                stop += 1
+            if any(map(str.isalnum, self._text[start:stop])):
+                yield self._places[start][0], self._places[stop - 1][1]
+            start = stop
+
+    def place_after(self, end: int) -> int:
+        """Return the place in the HTML behind a part of the text and the punctuation and citations that follow."""
+        place = self._places[end - 1][1]
+        while following := _AFTER.match(self._markup, place):
+            place = following.end()
+        return place
+
+
+def _reason(row: sqlite3.Row) -> str:
+    """Return the reason of a check in the language of the interface; notes of persons stay."""
+    for template in lists()["reasons"] if row["checker"] == RULES else ():
+        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+?)", re.escape(template))
+        if match := re.fullmatch(pattern, row["reason"]):
+            return translate(template, **match.groupdict())
+    return str(row["reason"] or "")
+
+
+def _description(row: sqlite3.Row) -> str:
+    return translate("{title}: {text}", title=translate(_STATUSES[row["status"]][1]), text=_reason(row))
+
+
+def sign_html(row: sqlite3.Row) -> str:
+    """Return the sign behind a claim, with the passage, its place and the reason."""
+    sign, name, _ = _STATUSES[row["status"]]
+    other = _OTHER.match(row["reason"] or "") if row["status"] == "contradicted" else None
+    shown = f"{sign} {translate('{other} there', other=other[1])}" if other else sign
+    page = translate("Page {page}", page=row["page"]) if row["page"] else ""
+    passage = f"<q><mark>{escape(row['passage'])}</mark></q>" if row["start"] is not None else ""
+    where = escape(" · ".join(filter(None, [row["source_title"], page, row["address"]])))
+    return (
+        f'<span class="af-cite"><span class="af-cite-mark af-sign af-said-{row["status"]}" tabindex="0" role="button" '
+        f'aria-label="{escape(_description(row))}">{escape(shown)}</span><span class="af-passage" hidden="hidden">'
+        f"<b>{translate(name)}</b><small>{escape(_reason(row))}</small>{passage}<small>{where}</small></span></span>"
+    )
