@@ -8,14 +8,14 @@ import html
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 
 from artifactflow_nb.core.language import EnglishText, translate, translate_list
 from artifactflow_nb.core.text.format import translate_count
 from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.core.text.rendered_text import RenderedText, key_of
 from artifactflow_nb.plugins.claims.frame import STANDING
 from artifactflow_nb.plugins.claims.language import lists
 from artifactflow_nb.plugins.claims.prose import plain_text
@@ -34,15 +34,7 @@ _STATUSES: Mapping[str, tuple[EnglishText, EnglishText, EnglishText]] = {
 }
 """The sign behind a claim, the name, and the count in the head line, by status."""
 
-_TOKEN = re.compile(r"<(?P<end>/?)(?P<tag>\w+)[^>]*>|&#?\w+;|[^<&]+|[<&]")
-_SKIPPED = re.compile(r'<(?:span class="af-(?:cite|math)|pre|sup|math)\b')
-_CODE = re.compile(r"[^\nA-Za-z_]|(?<=\s)[a-z](?=\s)")
-_AFTER = re.compile(
-    r"</(?:strong|em|a|code|b|i|del|s)>|[.,;:!?%。！？；，：、)”’\"'»）】」』…]+"
-    r'|\s*(?:<sup\b.*?</sup>|<span class="af-cite".*?</span></span>)'
-)
 _OTHER = re.compile(r"(.{1,40}?) there[,;]")
-_key = partial(re.compile(r"[\W_]+").sub, "")
 
 
 def load_marks(db: sqlite3.Connection, run_id: str, artifact: Artifact | None) -> TextMarks:
@@ -65,7 +57,7 @@ class ClaimMarks(TextMarks):
         ranks = ["supported", *list(_STATUSES)[::-1]]
         by_rank = sorted(rows, key=lambda row: ranks.index(row["status"]))
         # A sentence that stands twice has the worse mark.
-        self._claims = {key: row for row in by_rank if (key := _key(html.unescape(row["text"])))}
+        self._claims = {key: row for row in by_rank if (key := key_of(html.unescape(row["text"])))}
 
     def head(self, artifact_id: str = "", version: int = 0) -> str:
         """Return the line above a version that counts its claims by status."""
@@ -82,7 +74,7 @@ class ClaimMarks(TextMarks):
 
     def apply(self, markup: str) -> str:
         """Mark the claims of a block of HTML."""
-        text = _BlockText(markup)
+        text = RenderedText(markup, plain_text)
         changes: list[tuple[int, int, str]] = []  # the place in the HTML, the order at one place, the piece
         for key, start, end in text.find(self._claims):
             row = self._claims[key]
@@ -95,79 +87,6 @@ class ClaimMarks(TextMarks):
         for place, _, piece in sorted(changes, key=itemgetter(0, 1))[::-1]:
             markup = f"{markup[:place]}{piece}{markup[place:]}"
         return markup
-
-
-class _BlockText:
-    """The text of a block of HTML, with the place of each character; citations, formulas and notes are left out."""
-
-    def __init__(self, markup: str) -> None:
-        self._markup = markup
-        self._places: list[tuple[int, int]] = []
-        self._tables: list[list[list[tuple[int, int]]]] = []
-        pieces: list[str] = []
-        depth, outer, is_code = 0, "", False
-        for token in _TOKEN.finditer(markup):
-            tag, place = token["tag"], token.start()
-            if depth:
-                depth += (tag == outer) * (-1 if token["end"] else 1)
-            elif tag and _SKIPPED.match(token[0]):
-                depth, outer = 1, tag
-                pieces.append(" ")
-                self._places.append((place, place))
-            elif tag == "code":
-                is_code = not token["end"]
-            elif tag == "table" and not token["end"]:
-                self._tables.append([])
-            elif tag == "tr" and not token["end"] and self._tables:
-                self._tables[-1].append([])
-            elif tag in {"td", "th"} and self._tables:
-                start = self._tables[-1][-1].pop()[0] if token["end"] else len(self._places)
-                self._tables[-1][-1].append((start, len(self._places)))
-            elif not tag:
-                sign = html.unescape(token[0]) if token[0][0] == "&" else ""
-                pieces.append(sign or (_CODE.sub(" ", token[0]) if is_code else token[0]))
-                self._places += [token.span()] * len(sign) or [(n, n + 1) for n in range(place, token.end())]
-        self._text = plain_text("".join(pieces))
-        self._letters = [place for place, sign in enumerate(self._text) if sign.isalnum()]
-
-    def find(self, claims: Collection[str]) -> Iterator[tuple[str, int, int]]:
-        """Yield the claims with their places in the text: first cells of tables, then sentences, the longest first."""
-        marked = bytearray(len(self._text))
-        for head, row in ((table[0], row) for table in self._tables for row in table):
-            for title, (start, end) in zip(head, row, strict=False):
-                marked[start:end] = b"1" * (end - start)
-                key = _key(" ".join(self._text[a:b] for a, b in (row[0], title, (start, end))))
-                if key in claims and (start, end) != row[0]:
-                    yield key, start, end
-        letters = "".join(self._text[place] for place in self._letters)
-        for key in sorted(claims, key=len, reverse=True):
-            at = letters.find(key)
-            while at >= 0:
-                start, end = self._letters[at], self._letters[at + len(key) - 1] + 1
-                is_word = self._text[start - 1 : start].isalnum() or self._text[end : end + 1].isalnum()
-                while end < len(self._text) and not (self._text[end].isalnum() or self._text[end].isspace()):
-                    end += 1
-                if not (is_word or any(marked[start:end])):
-                    marked[start:end] = b"1" * (end - start)
-                    yield key, start, end
-                at = letters.find(key, at + len(key))
-
-    def runs(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the parts of the HTML between tags that have the letters of a part of the text."""
-        while start < end:
-            stop = start + 1
-            while stop < end and self._places[stop][0] == self._places[stop - 1][1]:
-                stop += 1
-            if any(map(str.isalnum, self._text[start:stop])):
-                yield self._places[start][0], self._places[stop - 1][1]
-            start = stop
-
-    def place_after(self, end: int) -> int:
-        """Return the place in the HTML behind a part of the text and the punctuation and citations that follow."""
-        place = self._places[end - 1][1]
-        while following := _AFTER.match(self._markup, place):
-            place = following.end()
-        return place
 
 
 def _reason(row: sqlite3.Row) -> str:
