@@ -36,7 +36,7 @@ class MarkReader(HTMLParser):
 
     def __init__(self, markup: str) -> None:
         super().__init__()
-        self.said: dict[str, str] = {}
+        self.underlined: dict[str, str] = {}
         self.signs: list[tuple[str, str]] = []
         self.visible = ""
         self._open: list[str] = []
@@ -63,7 +63,7 @@ class MarkReader(HTMLParser):
             return
         self.visible += data
         if "af-said-head" not in around and (status := re.search(r"af-said-(\w+)", around)):
-            self.said[status[1]] = self.said.get(status[1], "") + data
+            self.underlined[status[1]] = self.underlined.get(status[1], "") + data
 
 
 def marked(markdown: str, source: str) -> MarkReader:
@@ -108,14 +108,14 @@ def test_each_checked_sentence_has_a_line_a_sign_and_a_name_for_screen_readers(
     """Markup and citations within a sentence do not matter, and an unchecked claim is counted without a mark."""
     _, run = reported
     html = run.artifacts["report"]._repr_html_()
-    found = MarkReader(html)
-    assert HEAD in found.visible
-    assert found.said == {
+    reader = MarkReader(html)
+    assert HEAD in reader.visible
+    assert reader.underlined == {
         "contradicted": "The survey took 9,430 casts in 2021 at the northern site",
         "supported": "Herring made up 45 % of the catch",
         "unsupported": "The harbour has 77 berths",
     }
-    assert found.signs == [
+    assert reader.signs == [
         ("Contradicted: 9,340 there, not 9,430.", "✗ 9,340 there"),
         ("Supported: The source says it in these words.", "✓"),
         ("Unsupported: 77 is nowhere in the source.", "?"),
@@ -129,7 +129,7 @@ def test_marks_are_in_exports_the_answer_and_sealed_runs(reported: tuple[af.Work
     wb, run = reported
     expected = MarkReader(run.artifacts["report"]._repr_html_())
     page = run.artifacts["report"].to_html(tmp_path / "report.html").read_text(encoding="utf-8")
-    assert (MarkReader(page).said, MarkReader(page).signs) == (expected.said, expected.signs)
+    assert (MarkReader(page).underlined, MarkReader(page).signs) == (expected.underlined, expected.signs)
     assert HEAD in MarkReader(page).visible
     conversation = wb.conversation(run).to_html(tmp_path / "all.html").read_text(encoding="utf-8")
     assert [name for name, _ in MarkReader(conversation).signs].count(expected.signs[0][0]) == 2  # answer and report
@@ -141,8 +141,8 @@ def test_marks_are_in_exports_the_answer_and_sealed_runs(reported: tuple[af.Work
 def test_versions_have_marks_of_their_own(reported: tuple[af.Workbench, af.Run]) -> None:
     _, run = reported
     new = run.artifacts["report"].edit(REPORT.replace("9,430", "9,340"))
-    assert "contradicted" not in MarkReader(new._repr_html_()).said
-    assert "contradicted" in MarkReader(new.versions[1]._repr_html_()).said
+    assert "contradicted" not in MarkReader(new._repr_html_()).underlined
+    assert "contradicted" in MarkReader(new.versions[1]._repr_html_()).underlined
 
 
 def test_texts_without_claims_are_rendered_as_before(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_texts_without_claims_are_rendered_as_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "source", "said"),
+    ("text", "source", "sentence"),
     [
         ("It has `n_rows 3` and **9** [rooms](https://a.example/) & more [1].", "It has 8 rooms.", "n_rows 3"),
         ("Its area [1] is $x^2$ and it has 9 rooms.[1]", "It has 8 rooms.", "Its area"),
@@ -163,10 +163,10 @@ def test_texts_without_claims_are_rendered_as_before(tmp_path: Path) -> None:
         ("> It has 9 rooms\n> and 7 doors. [1]", "It has 8 rooms.", "It has 9 rooms\nand 7 doors"),
     ],
 )
-def test_sentence_is_found_whatever_stands_in_it(text: str, source: str, said: str) -> None:
-    found = marked(cited(text), source)
-    assert said in "".join(found.said.values())
-    assert found.signs
+def test_sentence_is_found_whatever_stands_in_it(text: str, source: str, sentence: str) -> None:
+    reader = marked(cited(text), source)
+    assert sentence in "".join(reader.underlined.values())
+    assert reader.signs
 
 
 def test_cells_are_found_by_their_row_and_column_in_each_table() -> None:
@@ -179,9 +179,9 @@ def test_cells_are_found_by_their_row_and_column_in_each_table() -> None:
 
 
 def test_sentence_within_another_sentence_is_not_marked() -> None:
-    found = marked(cited("It has 9 rooms [1].\n\nNobody says that It has 9 rooms or more."), "It has 8 rooms.")
-    assert "".join(found.said.values()).count("It has 9 rooms") == 2
-    assert len(found.signs) == 2
+    reader = marked(cited("It has 9 rooms [1].\n\nNobody says that It has 9 rooms or more."), "It has 8 rooms.")
+    assert "".join(reader.underlined.values()).count("It has 9 rooms") == 2
+    assert len(reader.signs) == 2
 
 
 def test_sentence_that_stands_twice_has_the_worse_mark() -> None:
@@ -242,6 +242,6 @@ def test_reasons_and_counts_are_in_the_language_of_the_interface() -> None:
     ]
     with in_language("zh"):
         html = ClaimMarks(rows).head() + ClaimMarks(rows).apply("<p>The house has 9 rooms.</p>")
-    found = MarkReader(html)
-    assert found.visible.startswith("1 条陈述：✗ 1 条与来源矛盾")
-    assert found.signs == [("与来源矛盾：来源为 8，而不是 9。", "✗ 来源为 8")]
+    reader = MarkReader(html)
+    assert reader.visible.startswith("1 条陈述：✗ 1 条与来源矛盾")
+    assert reader.signs == [("与来源矛盾：来源为 8，而不是 9。", "✗ 来源为 8")]
