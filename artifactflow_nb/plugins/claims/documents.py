@@ -120,7 +120,7 @@ def output_forms(output: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stale_cells(cells: Sequence[Cell]) -> dict[int, int]:
-    """Return the cells whose output is older than a cell that defines what they read: each with that cell."""
+    """Return the cells whose output is older than a cell that defines a name they read, each with that cell."""
     definers: dict[str, int] = {}
     needs: dict[int, set[int]] = {}
     counts = {cell.number: cell.count for cell in cells}
