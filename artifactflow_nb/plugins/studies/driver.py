@@ -92,7 +92,7 @@ class StudyDrivers:
         if not await self.engine.database.write(lambda db: self._acquire(db, study.study_id, owner)):
             self.engine.run_locks.release(owner, is_over=True)
             return None
-        self.limiter.limit({name: Rate.from_limits(limits) for name, limits in study.spec.get("rates", {}).items()})
+        self.limiter.limit({name: Rate(**limits) for name, limits in study.spec.get("rates", {}).items()})
         for agent in self.engine.agents.values():
             if isinstance(agent.model, OpenAIModel):
                 agent.model.limiter = self.limiter
@@ -149,6 +149,7 @@ class StudyDriver:
     def refresh(self) -> None:
         """Read the study and the cells again soon, after a change."""
         self._refreshed_at = 0.0
+        self.settled.clear()
         self._wake.set()
 
     async def _drive(self) -> None:

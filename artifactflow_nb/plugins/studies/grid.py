@@ -1,7 +1,6 @@
 """The plan of a study: questions, factors and repeats as cells, each with a key of its content."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
@@ -27,34 +26,28 @@ _RESERVED = {"cell", "question_n", "repeat", "state", "attempts", "run_id", "sta
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The plan of a study.
+def plan_cells(
+    study_id: str,
+    rows: Iterable[tuple[str, Mapping[str, Any]]],
+    factors: Mapping[str, Mapping[Any, Any]],
+    repeats: int,
+) -> list[Cell]:
+    """Plan the cells: all questions with the first repeat of all values, then the next repeat.
 
-    Attributes:
-        rows: The rows of the questions: the question, and the other columns.
+    Args:
+        study_id: The study.
+        rows: The questions, each with the other columns of its row.
         factors: The values of each factor as JSON, by label.
         repeats: The number of runs with equal factors.
     """
-
-    rows: Sequence[tuple[str, Mapping[str, Any]]]
-    factors: Mapping[str, Mapping[Any, Any]]
-    repeats: int
-
-    def cells(self, study_id: str) -> list[Cell]:
-        """Return the cells: all questions with the first repeat of all values, then the next repeat."""
-        labels = [list(values) for values in self.factors.values()]
-        cells: dict[str, Cell] = {}
-        for repeat, (number, (question, columns)) in product(range(self.repeats), enumerate(self.rows)):
-            for combination in product(*labels):
-                factors = dict(zip(self.factors, combination, strict=True))
-                values = {name: self.factors[name][label] for name, label in factors.items()}
-                key = cell_key(question, columns, values, repeat)
-                cells.setdefault(
-                    key,
-                    Cell(f"{study_id}/{key}", study_id, key, len(cells), number, question, columns, factors, repeat),
-                )
-        return list(cells.values())
+    cells: dict[str, Cell] = {}
+    for repeat, (number, (question, columns)) in product(range(repeats), enumerate(rows)):
+        for labels in product(*factors.values()):
+            chosen = dict(zip(factors, labels, strict=True))
+            key = cell_key(question, columns, {name: factors[name][label] for name, label in chosen.items()}, repeat)
+            cell_id = f"{study_id}/{key}"
+            cells.setdefault(key, Cell(cell_id, study_id, key, len(cells), number, question, columns, chosen, repeat))
+    return list(cells.values())
 
 
 def cell_key(question: str, columns: Mapping[str, Any], values: Mapping[str, Any], repeat: int) -> str:

@@ -10,7 +10,7 @@ from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.engine.plugin import Plugin
 from artifactflow_nb.errors import UsageError, brief, check_text
 from artifactflow_nb.plugins.studies.driver import StudyDrivers
-from artifactflow_nb.plugins.studies.grid import Grid, factor_values, question_rows
+from artifactflow_nb.plugins.studies.grid import factor_values, plan_cells, question_rows
 from artifactflow_nb.plugins.studies.rates import Rate
 from artifactflow_nb.plugins.studies.study import Study
 from artifactflow_nb.plugins.studies.tables import (
@@ -56,7 +56,7 @@ class Studies(CardMixin):
         budget: BudgetLike = None,
         each: BudgetLike = None,
         at_once: int = 16,
-        rates: Mapping[str, Rate | Mapping[str, Any]] | None = None,
+        rates: Mapping[str, Rate] | None = None,
         **options: Any,
     ) -> Study:
         """Store a study and start it; return at once. A stored study of the same plan goes on.
@@ -92,12 +92,12 @@ class Studies(CardMixin):
         }
         for limit, value in (("budget", budget), ("each", each)):
             spec |= {} if value is None else {limit: Budget.from_limits(value).model_dump(exclude_none=True)}
-        limits_by_model = {model: asdict(Rate.from_limits(rate)) for model, rate in (rates or {}).items()}
+        limits_by_model = {model: asdict(rate) for model, rate in (rates or {}).items()}
         spec |= {"rates": limits_by_model} if rates else {}
-        grid = Grid(question_rows(questions), factors, repeats)
+        rows = question_rows(questions)
         engine = self._thread.engine
         stored = StudyRow(engine.ids.new("study"), name, to_microseconds(whole_ms(engine.clock.now())), spec, RUNNING)
-        cells = grid.cells(stored.study_id)
+        cells = plan_cells(stored.study_id, rows, factors, repeats)
         if len(cells) > MAX_CELLS:
             raise UsageError(f"The study would have {len(cells):,} cells; at most {MAX_CELLS:,} are possible.")
 

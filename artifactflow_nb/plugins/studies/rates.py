@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Self
 
 from artifactflow_nb.errors import ModelError, ModelUnavailable, UsageError, brief
 from artifactflow_nb.models.base import ModelRequest
@@ -29,7 +28,7 @@ _REPLY_TOKENS = 500
 """The tokens that are reserved for a reply until the first reply of the model has ended."""
 
 queue_times: ContextVar[list[float] | None] = ContextVar("queue_times", default=None)
-"""The waits of the requests of a cell in milliseconds; None outside of a cell."""
+"""A list that gets the waits of the requests of the current task in milliseconds; None if nobody reads the waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +49,6 @@ class Rate:
         for name, limit in (("requests", self.requests), ("tokens", self.tokens)):
             if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
                 raise UsageError(f"{name} is {brief(limit)}; it must be a whole number from 1.")
-
-    @classmethod
-    def from_limits(cls, limits: "Rate | Mapping[str, Any]") -> Self:
-        """Create a rate from limits by name."""
-        values = {"requests": limits.requests, "tokens": limits.tokens} if isinstance(limits, Rate) else limits
-        if not isinstance(values, Mapping) or not {"requests", "tokens"}.issuperset(values):
-            raise UsageError(f"The rate is {brief(limits)}; pass its limits, as af.Rate(requests=500).")
-        return cls(**values)
 
 
 @dataclass(slots=True)

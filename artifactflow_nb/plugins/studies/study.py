@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,7 +14,7 @@ from artifactflow_nb.errors import UsageError, brief, check_text
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.run import HEARTBEAT_S
 from artifactflow_nb.plugins.studies.driver import StudyDrivers
-from artifactflow_nb.plugins.studies.grid import Grid, question_rows
+from artifactflow_nb.plugins.studies.grid import plan_cells, question_rows
 from artifactflow_nb.plugins.studies.tables import (
     CANCELLED,
     CELL_FRAME,
@@ -141,21 +141,15 @@ class Study:
 
         Errors: `UsageError` for another state.
         """
-        self._thread.call(self.retry_cells([states] if isinstance(states, str) else list(states)))
-        return self
-
-    async def retry_cells(self, states: Sequence[str]) -> None:
-        """Do the cells in these states again; called on the engine's loop."""
-        if not states or not {FAILED, CANCELLED}.issuperset(states):
-            raise UsageError(
-                f"states is {brief(list(states))}; cells that are 'failed' or 'cancelled' can be done again."
-            )
+        chosen = [states] if isinstance(states, str) else list(states)
+        if not chosen or not {FAILED, CANCELLED}.issuperset(chosen):
+            raise UsageError(f"states is {brief(chosen)}; cells that are 'failed' or 'cancelled' can be done again.")
 
         def plan(db: sqlite3.Connection) -> None:
-            for cell in load_cells(db, self.study_id, states):
+            for cell in load_cells(db, self.study_id, chosen):
                 update_cell(db, cell.next_attempt())
 
-        await self._change(plan)
+        return self._change(plan)
 
     def extend(
         self, *, questions: Any = None, repeats: int | None = None, budget: Budget | Mapping[str, Any] | None = None
@@ -184,34 +178,23 @@ class Study:
             rows = {cell.question_n: (cell.question, cell.columns) for cell in cells}
             rows |= dict(enumerate((row for row in further if row not in rows.values()), len(rows)))
             keys = {cell.key for cell in cells}
-            planned = Grid(list(rows.values()), factors, repeats).cells(self.study_id)
+            planned = plan_cells(self.study_id, list(rows.values()), factors, repeats)
             new = [cell for cell in planned if cell.key not in keys]
             insert_cells(db, (replace(cell, n=n) for n, cell in enumerate(new, len(cells))))
 
-        self._thread.call(self._change(plan, repeats=repeats, **limits))
-        return self
+        return self._change(plan, repeats=repeats, **limits)
 
     def cancel(self) -> Self:
         """Cancel the runs and the planned cells; `retry("cancelled")` does the cells again."""
-        self._thread.call(self.cancel_cells())
-        return self
-
-    async def cancel_cells(self) -> None:
-        """Cancel the study; called on the engine's loop."""
-        await self._change(lambda _db: None, CANCELLED)
+        return self._change(lambda _db: None, CANCELLED)
 
     def decide(self, tool: str, *, approved: bool) -> Self:
         """Decide all requests of the study for a tool, also of cells that start later; return at once."""
         check_text("tool", tool)
-        self._thread.call(self.decide_tool(tool, approved=approved))
-        return self
-
-    async def decide_tool(self, tool: str, *, approved: bool) -> None:
-        """Decide all requests of the study for a tool; called on the engine's loop."""
         decisions = {**self._stored.spec.get("decisions", {}), tool: bool(approved)}
-        await self._change(lambda _db: None, decisions=decisions)
+        return self._change(lambda _db: None, decisions=decisions)
 
-    async def _change(self, plan: Callable[[sqlite3.Connection], None], state: str = RUNNING, **changes: Any) -> None:
+    def _change(self, plan: Callable[[sqlite3.Connection], None], state: str = RUNNING, **changes: Any) -> Self:
         """Change cells and the specification in one transaction, and let the study go on."""
         engine = self._thread.engine
 
@@ -220,10 +203,14 @@ class Study:
             revision = load_study(db, self.name).spec["revision"] + 1
             update_study(db, self.study_id, state, revision=revision, **changes)
 
-        await engine.database.write(write)
-        driver = await engine.service(StudyDrivers).drive(self.name, self._objects)
-        if driver is not None:
-            driver.refresh()
+        async def change() -> None:
+            await engine.database.write(write)
+            driver = await engine.service(StudyDrivers).drive(self.name, self._objects)
+            if driver is not None:
+                driver.refresh()
+
+        self._thread.call(change())
+        return self
 
     # --- results -----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@
     grid                a row per question, a place per combination of factors; of many questions only the counts
 """
 
+import asyncio
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,7 @@ MAX_QUESTIONS = 40
 
 _MAX_PLACES = 12
 _MAX_FAILURES = 5
+_MAX_NUMBERS = 12
 _QUESTION_COLUMNS = 72
 _MARKS = {
     PLANNED: "pending",
@@ -64,7 +66,7 @@ class Progress:
         places: The combinations of factors, in order, as texts.
         cells: The number of cells by question, place and state.
         waiting: The number of waiting cells by tool.
-        failures: The first failed cells: number, question and error.
+        failures: The most frequent errors, each with the numbers of the failed cells.
         cost_usd: The cost of all attempts; None if a price is unknown.
         mean_ms: The mean time of a completed run; None if no run is completed.
     """
@@ -74,7 +76,7 @@ class Progress:
     places: Sequence[str]
     cells: Mapping[tuple[int, str], Counter[str]]
     waiting: Mapping[str, int]
-    failures: Sequence[tuple[int, str, str]]
+    failures: Sequence[tuple[list[int], str]]
     cost_usd: float | None
     tokens: int
     mean_ms: float | None
@@ -98,15 +100,16 @@ def load_progress(db: sqlite3.Connection, name: str) -> Progress:
     cells: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
     places: dict[str, str] = {}
     counts = (
-        f"SELECT question_n, factors, state, count(*) FROM study_cells WHERE {OF_STUDY} GROUP BY 1, 2, 3 ORDER BY n"  # noqa: S608
+        "SELECT question_n, factors, state, count(*) FROM study_cells "  # noqa: S608
+        f"WHERE {OF_STUDY} GROUP BY 1, 2, 3 ORDER BY min(n)"
     )
     for number, factors, state, n in map(tuple, db.execute(counts, values)):
         place = places.setdefault(factors, ", ".join(f"{label}" for label in orjson.loads(factors).values()))
         cells[number, place][state] += n
     questions = f"SELECT question_n, question FROM study_cells WHERE {OF_STUDY} GROUP BY 1"  # noqa: S608
     failed = (
-        f"SELECT n, question, error FROM study_cells WHERE {OF_STUDY} AND state = 'failed' "  # noqa: S608
-        f"ORDER BY n LIMIT {_MAX_FAILURES}"
+        "SELECT json_group_array(n), error FROM study_cells "  # noqa: S608
+        f"WHERE {OF_STUDY} AND state = 'failed' GROUP BY error ORDER BY count(*) DESC LIMIT {_MAX_FAILURES}"
     )
     waiting = (
         "SELECT a.tool_name, count(DISTINCT c.cell_id) FROM study_cells AS c "  # noqa: S608
@@ -122,7 +125,7 @@ def load_progress(db: sqlite3.Connection, name: str) -> Progress:
         list(dict.fromkeys(places.values())),
         dict(cells),
         dict(map(tuple, db.execute(waiting, values))),
-        [(row[0], row[1], row[2] or "") for row in db.execute(failed, values)],
+        [(orjson.loads(numbers), error or "") for numbers, error in map(tuple, db.execute(failed, values))],
         cost_usd,
         tokens or 0,
         db.execute(mean, values).fetchone()[0],
@@ -178,15 +181,15 @@ class StudyView(PolledView):
 
     async def act_decide(self, act: PageAction) -> None:
         """Decide all requests for a tool."""
-        await self._study.decide_tool(str(act.args["tool"]), approved=bool(act.args["approved"]))
+        await asyncio.to_thread(self._study.decide, str(act.args["tool"]), approved=bool(act.args["approved"]))
 
     async def act_retry(self, _act: PageAction) -> None:
         """Do the failed cells again."""
-        await self._study.retry_cells([FAILED])
+        await asyncio.to_thread(self._study.retry)
 
     async def act_cancel(self, _act: PageAction) -> None:
         """Cancel the study."""
-        await self._study.cancel_cells()
+        await asyncio.to_thread(self._study.cancel)
 
 
 def progress_nodes(progress: Progress) -> tuple[Node, ...]:
@@ -243,13 +246,13 @@ def waiting_sentences(progress: Progress) -> list[str]:
 
 
 def failure_sentences(progress: Progress) -> list[str]:
-    """Say why the first failed cells failed, with the numbers of the cells."""
-    sentences = [
-        translate("Cell {n} failed: {error}", n=n, error=clip(error, 2 * _QUESTION_COLUMNS))
-        for n, _, error in progress.failures
-    ]
-    n_more = progress.states[FAILED] - len(sentences)
-    return sentences + [translate("{cells} more failed.", cells=translate_count(n_more, "cell"))] * (n_more > 0)
+    """Say why cells failed: the numbers of the cells, and their error."""
+    sentences = []
+    for numbers, error in progress.failures:
+        named = ", ".join(map(str, sorted(numbers)[:_MAX_NUMBERS])) + ", …" * (len(numbers) > _MAX_NUMBERS)
+        cells = translate_count(len(numbers), "failed cell")
+        sentences.append(f"{cells} ({named}): {clip(error, 2 * _QUESTION_COLUMNS)}")
+    return sentences
 
 
 def grid_node(progress: Progress) -> Node:
