@@ -4,7 +4,7 @@ import hashlib
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.core.local_files import AnyPath, absolute_path
 from artifactflow_nb.core.redaction.redactor import Redactor
@@ -15,12 +15,16 @@ from artifactflow_nb.notebook.run import RunRecord
 from artifactflow_nb.plugins.crate.draft import latex, quarto
 from artifactflow_nb.plugins.crate.methods import citation_text, methods_text
 from artifactflow_nb.plugins.crate.rocrate import Metadata, files_of
+from artifactflow_nb.plugins.crate.watch import watch
 from artifactflow_nb.recording.files import pack, write_bytes
 from artifactflow_nb.recording.rows import ENDED, RunRows, load_run_rows, redacted
 from artifactflow_nb.recording.seal import load_parts, sealed_bytes
 from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.runs import load_full_id
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NOUNS = frozenset({"crate", "rocrate"})
 """Words that no identifier outside of this folder has; `tests/package/test_plugins.py` checks it."""
@@ -39,16 +43,16 @@ class Crate:
     def _store(self, run: RunRecord | str) -> Path:
         return Path(self._owner._store if isinstance(run, str) else run._client.store)  # noqa: SLF001 - an accessor is a part of its workbench
 
-    def _rows(self, run: RunRecord | str) -> RunRows:
-        """Load the rows of a run that has ended and of its subruns, without secrets."""
+    def _rows(self, run: RunRecord | str, *, is_redacted: bool = True) -> RunRows:
+        """Load the rows of a run that has ended and of its subruns, by default without secrets."""
 
         def load(db: sqlite3.Connection) -> RunRows:
             rows = load_run_rows(db, load_full_id(db, run) if isinstance(run, str) else run.run_id)
             if rows.run["status"] not in ENDED:
                 raise Conflict(f"The run {rows.run_id} is {rows.run['status']}. Wait until the run has ended.")
-            return rows
+            return redacted(rows, self._redactor()) if is_redacted else rows
 
-        return redacted(read_store(self._store(run), load), self._redactor())
+        return read_store(self._store(run), load)
 
     def _sealed(self, run: RunRecord | str, run_id: str) -> tuple[bytes, str]:
         """Return the sealed file of a run, and the hash by which it is cited."""
@@ -140,6 +144,21 @@ class Crate:
         """Write a report as `report.qmd` and `references.bib`; no code in the text runs. Otherwise as `latex`."""
         return self._draft(report, folder, authors, "report.qmd", quarto, replace=replace)
 
+    def watch(self, runs: RunRecord | str | Sequence[RunRecord | str], *, web: bool = True) -> "pd.DataFrame":
+        """Compare the sources that runs read with the sources now: a row for each claim on a source that is different.
+
+        Columns: `run_id`, `address`, `title`, `state` (`changed`, `removed`, `retracted`, or `unchecked` with a
+        `reason`), `claim` (NA if no text cites the source) and its last `status` (see `wb.claims_df`). No model is
+        called; `web=False` and a replay read no page again.
+
+        Errors: `NotFound` for an unknown run; `Conflict` for a run that has not ended; `UsageError` for a sealed run.
+        """
+        thread = getattr(self._owner, "_thread", None)
+        if thread is None:
+            raise UsageError("A sealed run reads no source again. Import the run with wb.store.import_run(path).")
+        listed = [runs] if isinstance(runs, RunRecord | str) else runs
+        return watch(thread, [self._rows(run, is_redacted=False) for run in listed], web=web)
+
     def _draft(
         self, report: Any, folder: AnyPath, authors: Sequence[str], name: str, form: Any, *, replace: bool
     ) -> Path:
@@ -152,13 +171,9 @@ class Crate:
         listed = listed_sources(*cited.texts)
         works = cited.read(lambda db: cited_works(db, listed, lambda each: cited.load_evidence(db, each)))
         rows = self._rows(report.run_id)
-        values = {
-            "title": masked(report.title),
-            "authors": ", ".join(authors) or "ArtifactFlow NB",
-            "date": report.created_at.date().isoformat(),
-            "origin": f"ArtifactFlow NB, run {rows.run_id}, {report.artifact_id} version {report.version}",
-            "methods": methods_text(rows),
-        }
+        origin = f"ArtifactFlow NB, run {rows.run_id}, {report.artifact_id} version {report.version}"
+        values = {"title": masked(report.title), "authors": ", ".join(authors) or "ArtifactFlow NB", "origin": origin,
+                  "date": report.created_at.date().isoformat(), "methods": methods_text(rows)}  # fmt: skip
         text = form(masked(report.markdown), {number: work.key for number, work in works.items()}, values)
         bibliography = masked(to_bibtex(list({work.key: work for work in works.values()}.values())))
         target = absolute_path(folder)

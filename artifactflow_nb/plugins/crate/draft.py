@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from importlib.resources import files
 from urllib.parse import quote
 
 from markdown_it import MarkdownIt
@@ -9,6 +10,7 @@ from markdown_it.tree import SyntaxTreeNode
 
 from artifactflow_nb.core.text.markdown import safe_markdown
 from artifactflow_nb.sources.citation_marks import MARK, source_entries
+from artifactflow_nb.store.encoding import to_json
 
 _ESCAPED = str.maketrans({
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -18,48 +20,6 @@ _ESCAPED = str.maketrans({
 })  # fmt: skip
 _HEADINGS = ("section", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
 _LISTS = {"bullet_list": "itemize", "ordered_list": "enumerate", "blockquote": "quote"}
-_TEX = r"""% A draft from %(origin)s. Compile it with lualatex, bibtex and twice lualatex.
-\documentclass{article}
-\usepackage{iftex}
-\ifPDFTeX\usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\usepackage{textcomp}\fi
-\usepackage{hyperref}
-\title{%(title)s}
-\author{%(authors)s}
-\date{%(date)s}
-\begin{document}
-\maketitle
-%(body)s
-\section*{Methods}
-%(methods)s
-
-\bibliographystyle{plain}
-\bibliography{references}
-\end{document}
-"""
-_QMD = """---
-title: %(title)s
-author: %(authors)s
-date: %(date)s
-bibliography: references.bib
-engine: markdown
-from: markdown-raw_tex-raw_attribute-raw_html-tex_math_dollars
-execute:
-  enabled: false
-format:
-  html: default
----
-
-%(body)s
-
-# Methods
-
-%(methods)s
-
-# References
-
-::: {#refs}
-:::
-"""
 
 
 def tex(text: str) -> str:
@@ -162,13 +122,11 @@ def latex(markdown: str, keys: Mapping[int, str], values: Mapping[str, str]) -> 
     """Return a report as a document of LaTeX; `values` are title, authors, date, origin and methods as plain texts."""
     filled = {name: tex(value) for name, value in values.items()}
     filled |= {"body": _Latex(keys).convert(without_sources(markdown)), "origin": " ".join(filled["origin"].split())}
-    return re.sub(r"%\((\w+)\)s", lambda field: filled[field[1]], _TEX)
+    return _fill("report.tex", filled)
 
 
 def quarto(markdown: str, keys: Mapping[int, str], values: Mapping[str, str]) -> str:
     """Return a report as a document of Quarto that runs no code and includes no file; arguments as for `latex`."""
-    from artifactflow_nb.store.encoding import to_json
-
     text = safe_markdown(without_sources(markdown))
     text = re.sub(r"(`+|~{3,})(\s*)\{", r"\1\2 \\{", text)  # `{python}` would be code that runs
     text = text.replace("{{<", "{ {<")
@@ -176,4 +134,9 @@ def quarto(markdown: str, keys: Mapping[int, str], values: Mapping[str, str]) ->
     body = cite(text, keys, lambda cited: f"[{'; '.join(f'@{key}' for key in cited)}]", str)
     filled = {name: to_json(value) for name, value in values.items()}
     filled |= {"body": body, "methods": re.sub(r"([\\`*_{}\[\]<>$@|])", r"\\\1", values["methods"])}
-    return re.sub(r"%\((\w+)\)s", lambda field: filled[field[1]], _QMD)
+    return _fill("report.qmd", filled)
+
+
+def _fill(name: str, values: Mapping[str, str]) -> str:
+    template = (files(__package__) / name).read_text(encoding="utf-8")
+    return re.sub(r"%\((\w+)\)s", lambda field: values[field[1]], template)

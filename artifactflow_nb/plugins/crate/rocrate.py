@@ -19,17 +19,14 @@ _ENDINGS = {"text/markdown": "md", "text/x-python": "py", "text/html": "html", "
 _TYPES = {ending: media_type for media_type, ending in _ENDINGS.items()} | {
     "cff": "application/yaml", "afrun": "application/zip"
 }  # fmt: skip
-_NAME_CHARS = 80
 
 
 def files_of(rows: RunRows) -> dict[str, tuple[bytes, str]]:
     """Return content and description of the texts of a run by path: question, answer, artifacts, checks of claims."""
-    texts = {
-        "question.md": (rows.run["question"], "The question"),
-        "answer.md": (rows.message["response"] or "", "The answer"),
-    }
+    texts = {"question.md": (rows.run["question"], "The question")}
+    texts["answer.md"] = rows.message["response"] or "", "The answer"
     for row in rows["artifact_versions"]:  # the last version of each counts
-        name = re.sub(r"[^\w-]+", "_", row["artifact_id"])[:_NAME_CHARS]
+        name = re.sub(r"[^\w-]+", "_", row["artifact_id"])[:80]
         ending = _ENDINGS.get(row["content_type"], "txt")
         texts[f"artifacts/{name}.{ending}"] = row["content"], f"{row['title']} (version {row['version']})"
     if rows["claims"]:
@@ -91,13 +88,9 @@ class Metadata:
         """Add a file that the crate contains."""
         from rocrate.model.file import File
 
-        properties = {
-            "name": path,
-            "description": description,
-            "contentSize": str(len(content)),
-            "sha256": hashlib.sha256(content).hexdigest(),
-            "encodingFormat": _TYPES.get(path.rpartition(".")[2], "text/plain"),
-        }
+        digest, ending = hashlib.sha256(content).hexdigest(), path.rpartition(".")[2]
+        properties = {"name": path, "description": description, "contentSize": str(len(content)), "sha256": digest,
+                      "encodingFormat": _TYPES.get(ending, "text/plain")}  # fmt: skip
         self._files[path] = self._crate.add(File(self._crate, None, path, properties=properties))
 
     def sources(self) -> list[Any]:
@@ -115,10 +108,8 @@ class Metadata:
     def agents(self, calls: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
         """Add the models and the agents; return the agents by name."""
         used = {(row["request_model"], row["provider"]) for row in self._rows["llm_calls"] if row["request_model"]}
-        models = {
-            name: self._software("model", name, "as served", description=f"A model of the provider {provider}")
-            for name, provider in sorted(used)
-        }
+        models = {name: self._software("model", name, "as served", description=f"A model of the provider {provider}")
+                  for name, provider in sorted(used)}  # fmt: skip
         agents = {}
         for name, own in calls.items():
             prompt = self._manifest.get("prompts", {}).get(name, {}).get("sha256", "")
