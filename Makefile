@@ -32,7 +32,7 @@ $(READY): pyproject.toml $(shell find artifactflow_nb/widgets/labextension -type
 	@touch $(READY)
 
 # Requirements of the browser tests except Chromium (ipykernel 6, Notebook 7, Voila and axe-core), version 1 of the MCP
-# SDK for the tests of tests/tools/mcp, pyarrow for a test of tests/server, and buckets and Dask for tests/plugins/studies.
+# SDK for the tests of tests/tools/mcp, clients for tests/plugins/mcp_server, pyarrow for a test of tests/server, and buckets and Dask for tests/plugins/studies.
 front-ends: $(OVERLAYS) $(AXE)
 
 $(OVERLAYS): tests/support/overlays.py $(READY)
@@ -113,7 +113,7 @@ headless: check unit $(OVERLAYS)
 	$(IN_MEMORY) nice $(VENV)/overlays/cluster/bin/python -m pytest $(SHARED) tests/package/test_readme.py -k library
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve nice $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 
-unit: setup
+unit: setup $(OVERLAYS)
 	$(IN_MEMORY) nice $(BIN)/pytest -n $(UNIT_WORKERS) --dist worksteal -m 'not browser and not timed'
 
 browser: front-ends

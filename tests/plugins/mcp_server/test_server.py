@@ -166,7 +166,7 @@ async def test_read_only_server_offers_no_tool_that_changes_the_store(tmp_path: 
 async def test_client_lowers_the_budget_and_never_raises_it(tmp_path: Path) -> None:
     async with connected(command(tmp_path), AF_BUDGET='{"tokens": 1000}') as client:
         message = await refusal(client, "research", question="Write.", budget={"tokens": 2_000})
-        assert "exceeds that of the server in tokens" in message
+        assert "exceeds the server's budget in tokens" in message
         assert statuses(tmp_path) == []
         run = await call(client, "research", question="Write.", budget={"tokens": 1})
         run = await call(client, "decide", request_id=run["requests"][0]["id"], decision="approved")
