@@ -92,7 +92,7 @@ CELL_FRAME = Frame(
         Column("status", "results", ENUM, RUN_STATUS, "Status of the run, as in `runs`."),
         *stored_columns("results", ENUM, "r", outcome="answered, partly or not_in_sources; NA if unknown."),
         Column("answer", "results", TEXT, _ANSWER, "The answer; NA if there is none."),
-        *stored_columns("tokens", INT, "l", tokens="Input and output tokens of the run."),
+        *stored_columns("size", INT, "l", tokens="Input and output tokens of the run."),
         *stored_columns("cost", FLOAT, "l", cost_usd="Cost of the model calls of the run."),
         Column("duration_ms", "time", FLOAT, "(r.completed_at - r.started_at) / 1000.0", "Time of the run."),
         *stored_columns("time", FLOAT, "c", queue_ms="The time in which requests waited for the rate limit."),
