@@ -157,7 +157,8 @@ class Crate:
         if thread is None:
             raise UsageError("A sealed run reads no source again. Import the run with wb.store.import_run(path).")
         listed = [runs] if isinstance(runs, RunRecord | str) else runs
-        return watch(thread, [self._rows(run, is_redacted=False) for run in listed], web=web)
+        works = self._owner.literature.works_df()
+        return watch(thread, [self._rows(run, is_redacted=False) for run in listed], works, web=web)
 
     def _draft(
         self, report: Any, folder: AnyPath, authors: Sequence[str], name: str, form: Any, *, replace: bool
@@ -175,10 +176,10 @@ class Crate:
         values = {"title": masked(report.title), "authors": ", ".join(authors) or "ArtifactFlow NB", "origin": origin,
                   "date": report.created_at.date().isoformat(), "methods": methods_text(rows)}  # fmt: skip
         text = form(masked(report.markdown), {number: work.key for number, work in works.items()}, values)
-        bibliography = masked(to_bibtex(list({work.key: work for work in works.values()}.values())))
+        references = masked(to_bibtex(list({work.key: work for work in works.values()}.values())))
         target = absolute_path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        write_bytes(target / "references.bib", bibliography.encode("utf-8", "replace"), replace=replace)
+        write_bytes(target / "references.bib", references.encode("utf-8", "replace"), replace=replace)
         return write_bytes(target / name, text.encode("utf-8", "replace"), replace=replace)
 
 

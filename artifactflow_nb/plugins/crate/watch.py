@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from artifactflow_nb.analysis.frames.computed import frame_from_rows
 from artifactflow_nb.recording.rows import RunRows
 from artifactflow_nb.sources.changes import sources_of_run, statements_on
-from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.frames import ENUM, TEXT
 
 if TYPE_CHECKING:
@@ -17,13 +16,10 @@ _COLUMNS = {
 }  # fmt: skip
 
 
-def watch(thread: Any, runs: Iterable[RunRows], *, web: bool) -> "pd.DataFrame":
-    """Compare the sources of runs with the current texts; see `Crate.watch`."""
-    from artifactflow_nb.plugins.literature.cited_works import all_works
-
+def watch(thread: Any, runs: Iterable[RunRows], works: "pd.DataFrame", *, web: bool) -> "pd.DataFrame":
+    """Compare the sources of runs with the current texts; see `Crate.watch`. `works` has the works of the sources."""
     engine = thread.engine
-    works = read_store(engine.database.path, all_works)
-    retracted = {address for addresses, work in works if work.is_retracted for address in addresses}
+    withdrawn = set(" ".join(works.loc[works["is_retracted"].fillna(False).astype(bool), "addresses"]).split())
     rows: list[tuple[object, ...]] = []
     with_pages = web and engine.settings.cassette_mode not in {"replay", "verify"}
     for run in runs:
@@ -32,10 +28,10 @@ def watch(thread: Any, runs: Iterable[RunRows], *, web: bool) -> "pd.DataFrame":
         review = thread.call(engine.review_sources(used, with_pages=with_pages))
         states = {each.address: (each.kind, None) for each in review.changes}
         states |= {each.address: ("unchecked", each.reason) for each in review.unchecked if each.address not in states}
-        states |= {each.address: ("retracted", None) for each in used if each.address in retracted}
+        states |= {each.address: ("retracted", None) for each in used if each.address in withdrawn}
         for source in used:
-            claims = {row["text"]: row["status"] for row in run["claims"] if row["address"] == source.address}
-            claims = claims or dict.fromkeys(statements_on(texts).get(source.address, ())) or {None: None}
+            resting = {row["text"]: row["status"] for row in run["claims"] if row["address"] == source.address}
+            resting = resting or dict.fromkeys(statements_on(texts).get(source.address, ())) or {None: None}
             if (state := states.get(source.address)) is not None:
-                rows += [(run.run_id, source.address, source.title, *state, *claim) for claim in claims.items()]
+                rows += [(run.run_id, source.address, source.title, *state, *pair) for pair in resting.items()]
     return frame_from_rows("watch", _COLUMNS, rows)

@@ -187,6 +187,9 @@ def outlets(wb: af.Workbench, run: af.Run, folder: Path) -> dict[str, bytes]:
         archive.extract("run.afrun", folder)
     with zipfile.ZipFile(folder / "run.afrun") as archive:
         found |= {f"sealed/{name}": archive.read(name) for name in archive.namelist()}
+    for form in (wb.crate.latex, wb.crate.quarto):
+        form(run.artifacts["report"], folder / "paper", replace=True)
+    found |= {f"paper/{path.name}": path.read_bytes() for path in (folder / "paper").iterdir()}
     found["methods"] = wb.crate.methods(run).encode()
     found["citation"] = wb.crate.citation(run).encode()
     for dialect in ("genai", "openinference"):
@@ -214,6 +217,7 @@ def test_no_outlet_has_a_secret(workbench: OpenWorkbench, tmp_path: Path, monkey
     assert len(found) > 15
     assert b"found in the lake" in found["traces/genai/True"]
     assert b"found in the lake" in found["crate/answer.md"]
+    assert b"found in the lake" in found["paper/report.tex"]
     for name, content in found.items():
         for secret in (KNOWN, SHAPED):
             assert secret.encode() not in content, name
