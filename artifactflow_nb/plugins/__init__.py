@@ -6,16 +6,16 @@ What a plugin adds to `af`, to commands and to `%af` is loaded on first use. `bu
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from artifactflow_nb.plugins.acp.model import AgentModel as AgentModel
     from artifactflow_nb.plugins.claims.report import check_notebook as check_notebook
     from artifactflow_nb.plugins.graphs.adapt import adapt as adapt
     from artifactflow_nb.plugins.studies.library import Library as Library
     from artifactflow_nb.plugins.studies.rates import Rate as Rate
+    from artifactflow_nb.plugins.subscription import AgentModel as AgentModel
 
 __all__ = ["AgentModel", "Library", "Rate", "adapt", "check_notebook"]
 
 PUBLIC_NAMES = {
-    "AgentModel": "plugins.acp.model",
+    "AgentModel": "plugins.subscription",
     "Library": "plugins.studies.library",
     "Rate": "plugins.studies.rates",
     "adapt": "plugins.graphs.adapt",

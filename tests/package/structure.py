@@ -29,11 +29,20 @@ CORE_LINES = 63_465
 PLUGIN_LINES = {"plugins": 165, "graphs": 2_450, "literature": 1_394, "projects": 7_380}
 
 LATER_PLUGINS = {
-    "claims": 2_850, "data": 1_150, "studies": 2_500, "mcp_server": 550, "crate": 700, "otel": 350, "acp": 600,
+    "claims": 2_850, "data": 1_150, "studies": 2_500, "mcp_server": 550, "crate": 700, "otel": 350, "acp": 420,
+    "subscription": 180,
 }  # fmt: skip
 """Lines of the plugins that came after the goal for the whole package; claims and data have 4,000 together."""
 
-LATER_FILES = {("claims", "data"): 28, ("studies",): 15, ("mcp_server",): 4, ("crate",): 5, ("otel",): 3, ("acp",): 4}
+LATER_FILES = {
+    ("claims", "data"): 28,
+    ("studies",): 15,
+    ("mcp_server",): 4,
+    ("crate",): 5,
+    ("otel",): 3,
+    ("acp",): 3,
+    ("subscription",): 1,
+}
 """Files of these plugins, some together."""
 
 Figure = tuple[str, float, float]

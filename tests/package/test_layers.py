@@ -24,6 +24,7 @@ ROOMS = [
     "server",
     "plugins",
     "plugins/studies",
+    "plugins/subscription",
     "plugins/claims",
     "plugins/crate",
     "plugins/data",

@@ -1,7 +1,6 @@
 """The Agent Client Protocol: the command `python -m artifactflow_nb acp`, which an editor starts as its agent.
 
-`agent.py` is the agent, and `persona.py` the agent in the chat of Jupyter AI. In `model.py` the agent of a command line
-is the model of a run.
+`agent.py` is the agent, and `persona.py` the agent in the chat of Jupyter AI.
 """
 
 import argparse

@@ -17,7 +17,7 @@ AGENT = Path(__file__).parents[2] / "support/acp_agent.py"
 
 
 def agent(behaviour: str, folder: Path) -> af.AgentModel:
-    """A model whose agent keeps what it gets in the folder."""
+    """A model whose agent writes what it gets into the folder."""
     folder.mkdir(exist_ok=True)
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return af.AgentModel([sys.executable, str(AGENT), behaviour, str(folder)], env={"PYTHONPATH": path})
@@ -33,7 +33,7 @@ def is_running(pid: str) -> bool:
 
 def test_agent_answers_a_question_with_calls_of_the_workbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-never-for-the-agent")
-    model = agent("write", tmp_path / "kept")
+    model = agent("write", tmp_path / "files")
     with af.Workbench(model=model, data_dir=tmp_path / "data", approvals="approve", interactive=False) as wb:
         run = wb.ask("Write a note.").wait()
         assert run.response == "The note is written."
@@ -41,14 +41,14 @@ def test_agent_answers_a_question_with_calls_of_the_workbench(tmp_path: Path, mo
         calls = wb.llm_calls_df(run)
         assert calls["provider"].tolist() == ["acp", "acp"]
         assert calls["input_tokens"].tolist() == [10, 10]
-    kept = tmp_path / "kept"
-    assert (kept / "permission.txt").read_text() == "no"
-    prompts = [json.loads(line) for line in (kept / "prompts.jsonl").read_text().splitlines()]
+    files = tmp_path / "files"
+    assert (files / "permission.txt").read_text() == "no"
+    prompts = [json.loads(line) for line in (files / "prompts.jsonl").read_text().splitlines()]
     assert "## user\n\nWrite a note." in prompts[0]
     assert "create_artifact" in prompts[0]
-    environment = json.loads((kept / "environment.json").read_text())
+    environment = json.loads((files / "environment.json").read_text())
     assert "OPENAI_API_KEY" not in environment
-    assert not any(is_running(path.stem) for path in kept.glob("*.pid"))
+    assert not any(is_running(path.stem) for path in files.glob("*.pid"))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ async def test_agent_that_fails_is_told_in_a_sentence(
 ) -> None:
     request = ModelRequest((Message("user", "Why?"),))
     with pytest.raises(error, match=message):
-        async for _ in agent(behaviour, tmp_path / "kept").stream(request):
+        async for _ in agent(behaviour, tmp_path / "files").stream(request):
             pass
 
 
@@ -75,11 +75,11 @@ async def test_command_that_does_not_exist_is_told_in_a_sentence() -> None:
 
 
 def test_cancelled_run_ends_the_process_of_the_agent(tmp_path: Path) -> None:
-    model = agent("sleep", tmp_path / "kept")
+    model = agent("sleep", tmp_path / "files")
     with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False) as wb:
         run = wb.ask("Why?")
-        until(lambda: list((tmp_path / "kept").glob("*.pid")))
-        [pid] = (path.stem for path in (tmp_path / "kept").glob("*.pid"))
+        until(lambda: list((tmp_path / "files").glob("*.pid")))
+        [pid] = (path.stem for path in (tmp_path / "files").glob("*.pid"))
         run.cancel()
         assert run.wait().status == "cancelled"
         until(lambda: not is_running(pid))
