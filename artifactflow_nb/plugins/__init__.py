@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from artifactflow_nb.plugins.claims.report import check_notebook as check_notebook
     from artifactflow_nb.plugins.graphs.adapt import adapt as adapt
-    from artifactflow_nb.plugins.studies.library import Library as Library
+    from artifactflow_nb.plugins.library import Library as Library
     from artifactflow_nb.plugins.studies.rates import Rate as Rate
     from artifactflow_nb.plugins.subscription import AgentModel as AgentModel
 
@@ -16,7 +16,7 @@ __all__ = ["AgentModel", "Library", "Rate", "adapt", "check_notebook"]
 
 PUBLIC_NAMES = {
     "AgentModel": "plugins.subscription",
-    "Library": "plugins.studies.library",
+    "Library": "plugins.library",
     "Rate": "plugins.studies.rates",
     "adapt": "plugins.graphs.adapt",
     "check_notebook": "plugins.claims.report",

@@ -24,6 +24,8 @@ ROOMS = [
     "server",
     "plugins",
     "plugins/studies",
+    "plugins/ablation",
+    "plugins/library",
     "plugins/subscription",
     "plugins/claims",
     "plugins/crate",

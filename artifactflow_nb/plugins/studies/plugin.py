@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from artifactflow_nb.engine.engine import Engine
-    from artifactflow_nb.plugins.studies.ablation import Ablation
+    from artifactflow_nb.plugins.ablation import Ablation
 
 BudgetLike = Budget | Mapping[str, Any] | None
 MAX_CELLS = 100_000
@@ -133,7 +133,7 @@ class Studies(CardMixin):
         Errors: `UsageError` for an invalid argument, and in a workbench that records or replays; `Conflict` for a run
         that has not ended.
         """
-        from artifactflow_nb.plugins.studies.ablation import ablate
+        from artifactflow_nb.plugins.ablation import ablate
 
         return ablate(self._workbench, run, by, repeats, grade)
 

@@ -181,7 +181,7 @@ def test_claims_that_no_other_source_supports_fall_with_their_source(wb: af.Work
     ],
 )
 def test_outcome_is_compared_by_figures_and_without_figures_by_words(answer: str, other: str, same: bool) -> None:
-    from artifactflow_nb.plugins.studies.ablation import is_same_answer
+    from artifactflow_nb.plugins.ablation import is_same_answer
 
     assert is_same_answer(answer, other) is same
 
