@@ -42,6 +42,8 @@ LATER_FILES = {
     ("otel",): 3,
     ("acp",): 3,
     ("subscription",): 1,
+    ("ablation",): 1,
+    ("library",): 1,
 }
 """Files of these plugins, some together."""
 

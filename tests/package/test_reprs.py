@@ -220,6 +220,7 @@ def example(name: str, values: dict[str, Any]) -> Any:
         "ExtendableGraph": af.engine.ExtendableGraph(),
         "NoAnswer": af.NoAnswer(HOSTILE, HOSTILE),
         "AgentModel": af.AgentModel([HOSTILE, password], env={"KEY": key}),
+        "Rate": af.Rate(requests=5),
         "Library": af.Library("s3://lab/research", by=HOSTILE, secret=password),
         "OfflineModel": af.OfflineModel(),
         "OpenAIModel": af.OpenAIModel(f"https://user:{password}@host/v1", key, HOSTILE),
