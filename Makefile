@@ -110,6 +110,7 @@ test: $(OVERLAYS) $(if $(BROWSER_TESTS),$(AXE))
 headless: check unit $(OVERLAYS)
 	$(IN_MEMORY) nice $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
 	$(IN_MEMORY) nice $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
+	$(IN_MEMORY) nice $(VENV)/overlays/inspect/bin/python -m pytest tests/plugins/studies/test_inspect.py
 	$(IN_MEMORY) nice $(VENV)/overlays/cluster/bin/python -m pytest $(SHARED) tests/package/test_readme.py -k library
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve nice $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 

@@ -131,7 +131,7 @@ if not TYPE_CHECKING:  # a checker that saw this function would accept every nam
         if module_path.startswith(_WITH_PLUGINS):
             import_module(f"{__name__}.plugins.built_in")
         module = import_module(f"{__name__}.{module_path}")
-        value = globals()[name] = module if name in _SUBMODULES else getattr(module, name)
+        value = globals()[name] = module if name in _SUBMODULES else getattr(module, name, module)
         return value
 
 

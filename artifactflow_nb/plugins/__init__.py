@@ -6,13 +6,14 @@ What a plugin adds to `af`, to commands and to `%af` is loaded on first use. `bu
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from artifactflow_nb.plugins import graders as graders
     from artifactflow_nb.plugins.claims.report import check_notebook as check_notebook
     from artifactflow_nb.plugins.graphs.adapt import adapt as adapt
     from artifactflow_nb.plugins.library import Library as Library
     from artifactflow_nb.plugins.studies.rates import Rate as Rate
     from artifactflow_nb.plugins.subscription import AgentModel as AgentModel
 
-__all__ = ["AgentModel", "Library", "Rate", "adapt", "check_notebook"]
+__all__ = ["AgentModel", "Library", "Rate", "adapt", "check_notebook", "graders"]
 
 PUBLIC_NAMES = {
     "AgentModel": "plugins.subscription",
@@ -20,8 +21,9 @@ PUBLIC_NAMES = {
     "Rate": "plugins.studies.rates",
     "adapt": "plugins.graphs.adapt",
     "check_notebook": "plugins.claims.report",
+    "graders": "plugins.graders",
 }
-"""Names of `af`, with the module that defines them."""
+"""Names of `af`, with the module that defines them; a name that the module does not define is the module itself."""
 
 COMMANDS = {
     "acp": "artifactflow_nb.plugins.acp:add_acp",

@@ -31,6 +31,7 @@ PLUGIN_LINES = {"plugins": 165, "graphs": 2_450, "literature": 1_394, "projects"
 LATER_PLUGINS = {
     "claims": 2_850, "data": 1_150, "studies": 2_500, "mcp_server": 550, "crate": 700, "otel": 350, "acp": 420,
     "subscription": 180, "ablation": 377, "library": 400,
+    "graders": 390,
 }  # fmt: skip
 """Lines of the plugins that came after the goal for the whole package; claims and data have 4,000 together."""
 
@@ -44,6 +45,7 @@ LATER_FILES = {
     ("subscription",): 1,
     ("ablation",): 1,
     ("library",): 1,
+    ("graders",): 2,
 }
 """Files of these plugins, some together."""
 

@@ -65,7 +65,8 @@ MODULES = LAZY | {name: f"artifactflow_nb.{module}" for name, module in plugins.
 
 @pytest.mark.parametrize("name", MODULES)
 def test_public_name_resolves_to_the_object_of_its_module(name: str) -> None:
-    assert getattr(af, name).__module__ == MODULES[name]
+    value = getattr(af, name)
+    assert (value.__name__ if isinstance(value, ModuleType) else value.__module__) == MODULES[name]
 
 
 def test_typed_api_uses_every_public_name() -> None:
@@ -80,7 +81,7 @@ def test_typed_api_uses_every_public_name() -> None:
 MEMBERS = {
     "af": "AgentConfig AgentModel Budget DebugMiddleware Decision Library NoAnswer OfflineModel OpenAIModel Price Rate "
     "Reviewer Run ScriptedModel Settings ToolCall ToolContext ToolResult Workbench __version__ accept_cassette adapt "
-    "cassette_df check_notebook compare engine errors extend open_run plots testing tool trust_folder",
+    "cassette_df check_notebook compare engine errors extend graders open_run plots testing tool trust_folder",
     "wb": "approvals_df artifact_panel artifacts artifacts_df ask chat claims_df close columns_df conversation "
     "conversations crate created_at data data_dir events_df flows forecast graph_config home is_open literature "
     "llm_calls_df messages_df metrics metrics_df models otel panel pending plan_steps_df projects query register_agent "

@@ -26,6 +26,7 @@ ROOMS = [
     "plugins/studies",
     "plugins/ablation",
     "plugins/library",
+    "plugins/graders",
     "plugins/subscription",
     "plugins/claims",
     "plugins/crate",

@@ -62,7 +62,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
 
 def test_every_public_name_is_in_the_api_reference() -> None:
     documented = {name.removeprefix("artifactflow_nb.") for name in OBJECTS}
-    modules = {"plots": "analysis.plots.public", "extend": "plugins.extend"}
+    modules = {"plots": "analysis.plots.public", "extend": "plugins.extend", "graders": "plugins.graders"}
     modules = {name: modules.get(name, name) for name in af.__all__ if inspect.ismodule(getattr(af, name))}
     for module, path in modules.items() - {("testing", "testing")}:  # the page has the module as a whole
         offered = set(getattr(getattr(af, module), "__all__", ())) - set(af.__all__)

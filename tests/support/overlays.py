@@ -28,6 +28,7 @@ ENVIRONMENTS = {
         "flask",
         "flask-cors",
     ],  # studies: a library, workers
+    "inspect": ["inspect_ai>=0.3.200", "pyarrow"],
     "mcp1": ["mcp==1.24.*", "langchain-mcp-adapters>=0.3"],  # the oldest supported version, with another package
     "mcp_clients": ["fastmcp>=4.2", "jupyter-server-mcp>=0.4"],  # a client, and the server of Jupyter
 }

@@ -89,6 +89,16 @@ async def runs(wb: af.Workbench) -> None:
     assert_type(wb.settings, af.Settings)
 
 
+def studies(wb: af.Workbench) -> None:
+    rubric = af.graders.rubric("Does it answer all parts?", model="judge")
+    study = wb.studies.start(["How deep?"], name="depths", vary={"depth": ["quick", "deep"]})
+    assert_type(study.grade(af.graders.figures("expected"), rubric), pd.DataFrame)
+    assert_type(study.compare("depth"), pd.DataFrame)
+    assert_type(study.agreement(repeats=True), pd.DataFrame)
+    assert_type(study.plot_differences("depth"), Axes)
+    assert_type(study.label(5), Panel)
+
+
 def approvals(wb: af.Workbench, run: af.Run) -> None:
     """Requests and decisions."""
     assert_type(run.pending, RequestList)

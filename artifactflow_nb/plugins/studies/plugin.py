@@ -1,6 +1,6 @@
 """The value of the plugin, and `wb.studies`: starts studies, and opens stored ones."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from artifactflow_nb.engine.engine import Engine
+    from artifactflow_nb.flows.base import FlowSpec
     from artifactflow_nb.plugins.ablation import Ablation
 
 BudgetLike = Budget | Mapping[str, Any] | None
@@ -164,8 +165,15 @@ def _services(engine: "Engine") -> Mapping[type, Any]:
     return {StudyDrivers: StudyDrivers(engine)}
 
 
+def _flows() -> "Sequence[FlowSpec]":
+    from artifactflow_nb.plugins.studies.grading import judge_flows
+
+    return judge_flows()
+
+
 STUDIES = Plugin(
     "studies",
+    flows=_flows,
     tables=(STUDY_TABLE, CELL_TABLE, GRADE_TABLE),
     frames=(CELL_FRAME, GRADE_FRAME),
     services=_services,

@@ -14,6 +14,7 @@ from artifactflow_nb.errors import UsageError, brief, check_text
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.run import HEARTBEAT_S
 from artifactflow_nb.plugins.studies.driver import StudyDrivers
+from artifactflow_nb.plugins.studies.graded import GradedStudy
 from artifactflow_nb.plugins.studies.grid import plan_cells, question_rows
 from artifactflow_nb.plugins.studies.tables import (
     CANCELLED,
@@ -43,7 +44,7 @@ _COLUMNS = {
 }
 
 
-class Study:
+class Study(GradedStudy):
     """A study: questions asked with several values of factors, a run for each cell.
 
     Attributes:

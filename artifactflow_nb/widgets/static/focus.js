@@ -132,3 +132,13 @@ function followNote(event) {
   while (box && !box.querySelector(selector)) box = box.parentElement;
   /** @type {HTMLElement | null | undefined} */ (box?.querySelector(selector))?.focus();
 }
+
+/** For a digit, press the button with this digit beside the button with the focus. @param {KeyboardEvent} event */
+function pressNumberKey(event) {
+  const group = /** @type {Element} */ (event.target).closest(".af-number-keys");
+  const button = [...(group?.querySelectorAll("button") ?? [])].find((each) => each.textContent === event.key);
+  if (!button || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  button.focus();
+  button.click();
+}

@@ -72,6 +72,7 @@ class Mount {
       if (!isButton && (event.key === "Enter" || event.key === " ")) this.press(event);
     });
     this.root.addEventListener("keydown", navigateTree);
+    this.root.addEventListener("keydown", pressNumberKey);
     moveCards(this.root, (act, args) => this.performAndReport(act, args));
     this.root.addEventListener("focusin", moveTabStop);
     this.root.addEventListener("focusin", (event) => (this.focused = /** @type {HTMLElement} */ (event.target)));
