@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan, nan, sqrt
+from math import isnan, nan
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import orjson
@@ -46,7 +46,6 @@ Unit = Literal["sources", "steps"]
 Grade = Any
 """A function that takes an answer and returns a number, a grader of `af.graders`, or None."""
 
-_Z = 1.959964
 
 COUNTS = (
     "An outcome has changed if the fork has another grade. Without grade=: if it has another outcome (such as "
@@ -181,6 +180,8 @@ class Ablation(CardMixin):
     what_counts = COUNTS
 
     def _row(self, subject: Subject) -> dict[str, Any]:
+        from artifactflow_nb.plugins.graders.statistics import wilson
+
         forks = self.forks(subject.name)
         answered = [fork for fork in forks if fork.status == "completed"]
         changed = sum(map(self._has_changed, answered))
@@ -331,15 +332,6 @@ def _figures(answer: str) -> "list[Figure]":
     for entry in reversed(source_entries(answer)):
         text = text[: entry.start()] + text[entry.end() :]
     return [figure for figure in read_figures(plain_text(MARK.sub("", text))) if figure.kind != "name"]
-
-
-def wilson(successes: int, n: int) -> tuple[float, float]:
-    """Return the 95 per cent interval of a share by Wilson; NaN for no trials."""
-    if n == 0:
-        return nan, nan
-    z2, share = _Z**2, successes / n
-    centre, half = share + z2 / (2 * n), sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n)))
-    return max((centre - half) / (1 + z2 / n), 0.0), min((centre + half) / (1 + z2 / n), 1.0)
 
 
 def _run_of(db: sqlite3.Connection, thread_id: str) -> StoredRun | None:

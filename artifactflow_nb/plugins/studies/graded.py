@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from artifactflow_nb.plugins.studies.grading import GradeStore
     from artifactflow_nb.plugins.graders.statistics import Level
+    from artifactflow_nb.plugins.studies.grading import GradeStore
     from artifactflow_nb.widgets.page.panel import Panel
 
 QUESTION = "question_n"
