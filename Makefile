@@ -83,7 +83,7 @@ WITHOUT := tests/analysis/frames/test_cost.py tests/analysis/plots/test_spans.py
 quick: setup
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not timed' $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))
 
-SHARED := tests/plugins/library
+SHARED := tests/plugins/library tests/plugins/studies/test_workers.py
 MCP_SESSIONS := $(addprefix tests/tools/mcp/test_,adapters.py processes.py raw_answers.py replayed.py runs.py)
 
 # The quick tests with the newer interpreters of this machine, of pyenv or on the PATH.
@@ -111,7 +111,7 @@ headless: check unit $(OVERLAYS)
 	$(IN_MEMORY) nice $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
 	$(IN_MEMORY) nice $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
 	$(IN_MEMORY) nice $(VENV)/overlays/inspect/bin/python -m pytest tests/plugins/studies/test_inspect.py
-	$(IN_MEMORY) nice $(VENV)/overlays/cluster/bin/python -m pytest $(SHARED) tests/package/test_readme.py -k library
+	$(IN_MEMORY) nice $(VENV)/overlays/cluster/bin/python -m pytest $(SHARED) tests/package/test_readme.py -k 'library or workers or studies'
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve nice $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 
 unit: setup $(OVERLAYS)

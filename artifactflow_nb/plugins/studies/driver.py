@@ -217,7 +217,7 @@ class StudyDriver:
         )
         cells: list[Cell] = []
         for cell in load_cells(db, self.study.study_id, UNFINISHED):
-            run_id = threads.get(_thread_id(cell))
+            run_id = threads.get(thread_of(cell))
             cells.append(cell if run_id is None else _with_run(cell, run_id))
             if run_id is not None:
                 update_cell(db, cells[-1])
@@ -281,7 +281,7 @@ class StudyDriver:
         controller = self._engine.controller
         if cell.run_id is None:
             async with self._beginning:  # in the order of the cells, so that a recording plays in any order of ends
-                run = await controller.begin(cell.question, **self.options(cell), thread_id=_thread_id(cell))
+                run = await controller.begin(cell.question, **self.options(cell), thread_id=thread_of(cell))
             await self._stored(_with_run(cell, run.run_id))
         else:
             run = await self._engine.runs.get(cell.run_id)
@@ -353,7 +353,7 @@ def load_usage(db: sqlite3.Connection, study_id: str) -> BudgetUsage:
     )
 
 
-def _thread_id(cell: Cell) -> str:
+def thread_of(cell: Cell) -> str:
     """Return the thread of the next attempt at a cell."""
     return f"{cell.study_id}-{cell.key}-{cell.attempts + 1}"
 

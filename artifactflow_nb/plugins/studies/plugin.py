@@ -58,6 +58,8 @@ class Studies(CardMixin):
         each: BudgetLike = None,
         at_once: int = 16,
         rates: Mapping[str, Rate] | None = None,
+        on: Any = None,
+        exchange: str | None = None,
         **options: Any,
     ) -> Study:
         """Store a study and start it; return at once. A stored study of the same plan goes on.
@@ -71,6 +73,9 @@ class Studies(CardMixin):
             each: The limits of each run.
             at_once: The number of cells that run at the same time.
             rates: The most requests and tokens a minute by name of model, for all runs of the workbench from now on.
+            on: The processes that run the cells: an `Executor` of processes, a `distributed.Client`, or an object with
+                `submit`; None for this kernel. Rates hold for each process.
+            exchange: A folder that all machines can reach, as an address of fsspec, for workers on other machines.
             options: Options of `wb.ask` for all cells.
 
         Errors: `UsageError` for an invalid plan, and for the name of a study with another plan.
@@ -114,8 +119,13 @@ class Studies(CardMixin):
                 )
             return present
 
+        workers = None
+        if on is not None:
+            from artifactflow_nb.plugins.studies.workers import WorkerCells
+
+            workers = WorkerCells(engine, on, exchange)
         started = self._thread.call(engine.database.write(store))
-        return Study(self._workbench, started, {**objects, **fixed_objects})._resume()  # noqa: SLF001 - the handle is new
+        return Study(self._workbench, started, {**objects, **fixed_objects}, workers)._resume()  # noqa: SLF001 - the handle is new
 
     def ablate(
         self, run: Any, by: Literal["sources", "steps"] = "sources", repeats: int = 5, grade: Any = None

@@ -52,13 +52,16 @@ class Study(GradedStudy):
         study_id: The id in the store.
     """
 
-    def __init__(self, workbench: Any, stored: StudyRow, objects: dict[Any, Any] | None = None) -> None:
+    def __init__(
+        self, workbench: Any, stored: StudyRow, objects: dict[Any, Any] | None = None, workers: Any = None
+    ) -> None:
         self.name = stored.name
         self.study_id = stored.study_id
         self._workbench = workbench
         self._thread = workbench._thread  # noqa: SLF001 - a study is a part of its workbench
         self._display: CellDisplay = workbench._display  # noqa: SLF001
         self._objects = objects or {}
+        self._workers = workers
 
     @property
     def _stored(self) -> StudyRow:
@@ -72,7 +75,7 @@ class Study(GradedStudy):
     def _resume(self) -> Self:
         """Drive the study here, unless it has ended or another kernel drives it; return at once."""
         drivers = self._thread.engine.service(StudyDrivers)
-        self._thread.call(drivers.drive(self.name, self._objects))
+        self._thread.call(drivers.drive(self.name, self._objects, self._workers))
         return self
 
     # --- waiting -----------------------------------------------------------------------------------------------------
@@ -116,7 +119,7 @@ class Study(GradedStudy):
         engine = self._thread.engine
         drivers = engine.service(StudyDrivers)
         while True:
-            driver = await drivers.drive(self.name, self._objects)
+            driver = await drivers.drive(self.name, self._objects, self._workers)
             if driver is not None:
                 waiting = asyncio.ensure_future(driver.settled.wait())
                 await asyncio.wait([driver.task, waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -206,7 +209,7 @@ class Study(GradedStudy):
 
         async def change() -> None:
             await engine.database.write(write)
-            driver = await engine.service(StudyDrivers).drive(self.name, self._objects)
+            driver = await engine.service(StudyDrivers).drive(self.name, self._objects, self._workers)
             if driver is not None:
                 driver.refresh()
 

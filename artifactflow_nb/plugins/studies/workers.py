@@ -1,0 +1,219 @@
+"""Cells of a study on other processes: a pool of processes, a cluster of Dask, or anything with `submit`.
+
+::
+
+    driver ── submit(carry_out, task) ──> worker: an engine on the data folder of the study, or on a folder of its own
+       ^                                     │ exchange/<study>/<cell>-<attempt>.afrun, before the task returns
+       └───────── the id of the run ─────────┘
+
+A task that is repeated, because its worker died after the run, finds the run by its thread or the file by its name, and
+pays for nothing again. Keys of endpoints come from the environment of the worker, never through the executor.
+"""
+
+import asyncio
+import pickle
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, UsageError, brief
+from artifactflow_nb.models.openai.client import OpenAIModel
+from artifactflow_nb.plugins.studies.driver import RunCell, StudyDriver, WorkerLost, thread_of
+from artifactflow_nb.plugins.studies.library import INSTALL
+from artifactflow_nb.plugins.studies.tables import Cell
+from artifactflow_nb.recording.engine import RecordingEngine, RecordingThread, make_engine
+from artifactflow_nb.recording.rows import ENDED, import_rows
+from artifactflow_nb.recording.seal import load_parts, read_sealed, sealed_bytes
+from artifactflow_nb.store.runs import WAITING
+
+_POLL_S = 0.5
+_OF_THIS_KERNEL = {"data_dir", "record", "replay", "mode"}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An attempt at a cell, as a worker gets it.
+
+    Attributes:
+        engine: The pickled settings, model, approvals and folders of sources of the workbench.
+        thread_id: The thread of the run, which names the attempt.
+        options: The options of the question.
+        exchange: The address of the file for the sealed run; empty if the worker opens the data folder of the study.
+    """
+
+    engine: bytes
+    thread_id: str
+    question: str
+    options: Mapping[str, Any]
+    exchange: str = ""
+
+
+def carry_out(task: Task) -> str:
+    """Carry out an attempt at a cell in a worker; return the id of the run, which has ended or waits."""
+    if task.exchange and (data := read_file(task.exchange)) is not None:
+        return str(_sealed(data).rows.run_id)
+    thread = worker_engine(task.engine)
+    run_id, parts = thread.call(_run(thread.engine, task))
+    if parts is not None:
+        files, path = file_system(task.exchange)
+        files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        draft = f"{path}.{run_id}.part"  # a worker that dies while it writes leaves no half of a file
+        files.pipe_file(draft, sealed_bytes(parts))
+        files.mv(draft, path)
+    return str(run_id)
+
+
+@cache
+def worker_engine(engine: bytes) -> RecordingThread:
+    """Return the engine of this process for a workbench; it is closed at the end of the process."""
+    settings, data_dir, model, policy, folders = pickle.loads(engine)  # noqa: S301 - see above
+    configured = Settings.load(**settings, data_dir=data_dir or tempfile.mkdtemp(prefix="artifactflow-"))
+    if isinstance(model, OpenAIModel) and configured.api_key is not None:
+        model.__setstate__({"_key": configured.api_key.get_secret_value(), "_lacks_key": False})
+    thread = RecordingThread(lambda: make_engine(configured, model=model))
+    thread.engine.policy = policy
+    for folder in folders:
+        thread.call(thread.engine.add_sources(folder))
+    return thread
+
+
+async def _run(engine: RecordingEngine, task: Task) -> tuple[str, Any]:
+    """Ask the question of a task, or continue its run; return the id and, for an exchange, the parts to seal."""
+    try:
+        run = await engine.runs.get_by_thread(task.thread_id)
+    except NotFound:
+        run = await engine.controller.begin(task.question, **task.options, thread_id=task.thread_id)
+    while run.status not in {*ENDED, WAITING}:
+        with suppress(Conflict):  # a worker that was believed dead is driving the run
+            await engine.controller.start(run)
+        await engine.controller.join(run.run_id)
+        run = await engine.runs.get(run.run_id)
+        await asyncio.sleep(_POLL_S * (run.status not in {*ENDED, WAITING}))
+    if not task.exchange:
+        return run.run_id, None
+    if run.status == WAITING:
+        await engine.controller.cancel(run.run_id)
+        raise UsageError(
+            "The run waits for a decision, which nobody makes on a worker. Pass approvals= to the workbench."
+        )
+    redactor, run_id = engine.secrets.refresh().redactor, run.run_id
+    return run_id, await engine.database.read(lambda db: load_parts(db, run_id, redactor))
+
+
+def file_system(address: str) -> tuple[Any, str]:
+    """Return the file system and the path of an address of fsspec; `UsageError` if a package is not installed."""
+    try:
+        from fsspec.core import url_to_fs
+
+        files, path = url_to_fs(address)
+    except ImportError as error:
+        raise UsageError(f"The exchange folder {brief(address)} needs {error.name}: {INSTALL}") from None
+    return files, str(path)
+
+
+def read_file(address: str) -> bytes | None:
+    """Return the content of a file of the exchange folder; None if there is none."""
+    files, path = file_system(address)
+    files.invalidate_cache()
+    try:
+        data: bytes = files.cat_file(path)
+    except FileNotFoundError:
+        return None
+    return data
+
+
+def _sealed(data: bytes) -> Any:
+    with tempfile.TemporaryDirectory(prefix="artifactflow-") as folder:
+        path = Path(folder) / "cell.afrun"
+        path.write_bytes(data)
+        return read_sealed(path)[0]
+
+
+class WorkerCells:
+    """Carries out the cells of studies on an executor, as `StudyDriver.run_cell`.
+
+    Args:
+        executor: A `concurrent.futures.Executor` of processes, a `distributed.Client`, or an object with `submit`.
+        exchange: The folder through which workers on other machines return runs, as an address of fsspec.
+
+    Errors: `UsageError` for another executor, and for a workbench with parts that workers cannot have.
+    """
+
+    def __init__(self, engine: RecordingEngine, executor: Any, exchange: str | None) -> None:
+        if not hasattr(executor, "submit"):
+            raise UsageError(f"on is {brief(executor)}; pass an Executor of processes, or a Client of Dask.")
+        own = [entry.name for entry in engine.tools if not engine.tools.is_built_in(entry)]
+        own += [agent.config.name for agent in engine.own_agents] + [flow.name for flow in engine.flows.own_specs]
+        if own or engine.session.mode != "live":
+            raise UsageError(
+                f"Workers cannot have {', '.join(own) or 'a cassette'} of this notebook. Start the study without on=."
+            )
+        settings = {
+            name: getattr(engine.settings, name)
+            for name in engine.settings.model_fields_set - _OF_THIS_KERNEL
+            if not isinstance(getattr(engine.settings, name), SecretStr)
+        }
+        data_dir = None if exchange else engine.folder
+        self._engine, self._executor, self._exchange = engine, executor, (exchange or "").rstrip("/")
+        try:
+            self._pickled = pickle.dumps((settings, data_dir, engine.model, engine.policy, [*engine.searched_folders]))
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise UsageError(
+                f"The model or the approvals of this workbench cannot be pickled: {error!s:.300}"
+            ) from None
+
+    def __call__(self, driver: StudyDriver) -> RunCell:
+        """Return the function that carries out the cells of a study."""
+
+        async def run_cell(cell: Cell) -> str:
+            if cell.run_id is not None:  # a run of a worker that died, or one that has been decided
+                thread_id = (await self._engine.runs.get(cell.run_id)).thread_id
+            else:
+                thread_id = thread_of(cell)
+            place = f"{self._exchange}/{thread_id}.afrun" if self._exchange else ""
+            task = Task(self._pickled, thread_id, cell.question, driver.options(cell), place)
+            data = await asyncio.to_thread(read_file, place) if place else None
+            if data is None:
+                run_id = await self._result(task)
+                data = await asyncio.to_thread(read_file, place) if place else None
+            if data is not None:
+                rows = (await asyncio.to_thread(_sealed, data)).rows
+                await self._engine.database.write(lambda db: import_rows(db, rows))
+                run_id = str(rows.run_id)
+            return run_id
+
+        return run_cell
+
+    async def _result(self, task: Task) -> str:
+        """Submit a task and wait for its result; `WorkerLost` if the executor has no result."""
+        is_pool = isinstance(self._executor, Executor)
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            key = {} if is_pool else {"key": f"artifactflow-{task.thread_id}"}
+            future = self._executor.submit(carry_out, task, **key)
+        except Exception as error:  # any error of the executor
+            raise WorkerLost(f"The executor takes no tasks: {error!s:.300}") from error
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+        try:
+            await ended.wait()
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+        return await asyncio.to_thread(_outcome, future)
+
+
+def _outcome(future: Any) -> str:
+    try:
+        return str(future.result())
+    except ArtifactFlowError:
+        raise
+    except BaseException as error:  # also a cancellation by the executor
+        raise WorkerLost(f"The worker was lost: {type(error).__name__}: {error!s:.300}") from error

@@ -1,0 +1,84 @@
+"""Studies on other processes: a pool, a cluster of Dask whose workers are killed, and an exchange folder."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.chat_endpoint import Answer, ChatServer
+
+import artifactflow_nb as af
+from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES
+
+OpenWorkbench = Callable[..., af.Workbench]
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer(lambda _request: Answer("It is nine.", delay_s=0.02)) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key that workers have in their environment; the workbench of the test has another one."""
+    monkeypatch.setenv(ENVIRONMENT_VARIABLES["api_key"], "key-of-the-workers")
+
+
+def open_workbench(workbench: OpenWorkbench, server: ChatServer) -> af.Workbench:
+    return workbench(model=af.OpenAIModel(server.base_url, "own-key", "loopback-1"), interactive=False)
+
+
+def test_cells_run_in_a_pool_of_processes(workbench: OpenWorkbench, server: ChatServer) -> None:
+    """The rows are those of the same data folder; no run was made in this process."""
+    wb = open_workbench(workbench, server)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        study = wb.studies.start(["When?", "Who?"], name="pool", on=pool).wait(120)
+    assert study.df["answer"].tolist() == ["It is nine."] * 2
+    assert study.df["state"].tolist() == ["done"] * 2
+    assert [request.headers["authorization"] for request in server.requests] == ["Bearer key-of-the-workers"] * 2
+
+
+def test_workbench_with_own_tools_is_refused(workbench: OpenWorkbench, server: ChatServer) -> None:
+    wb = open_workbench(workbench, server)
+
+    @wb.tool
+    def roll(_ctx: af.ToolContext) -> str:
+        """Roll a die."""
+        return "four"
+
+    with pytest.raises(af.errors.UsageError, match="Workers cannot have roll"):
+        wb.studies.start(["When?"], name="own", on=ProcessPoolExecutor(1))
+    with pytest.raises(af.errors.UsageError, match="on is 3"):
+        wb.studies.start(["When?"], name="own", on=3)
+
+
+@pytest.mark.parametrize("exchange", [False, True], ids=["same folder", "exchange"])
+def test_killed_workers_cost_a_run_each_at_most(
+    exchange: bool, workbench: OpenWorkbench, server: ChatServer, tmp_path: Path
+) -> None:
+    """Both workers are killed while 24 cells run: each cell is done, with at most one further run for each kill."""
+    distributed = pytest.importorskip("distributed", reason="make test runs it in an environment with Dask")
+    wb = open_workbench(workbench, server)
+    questions = [f"Question {n}?" for n in range(24)]
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**options, local_directory=str(tmp_path / "dask")) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        where = {"exchange": f"file://{tmp_path / 'exchange'}"} if exchange else {}
+        study = wb.studies.start(questions, name="killed", on=client, at_once=8, **where)
+        for n_before in (4, 12):
+            while len(server.requests) < n_before:
+                time.sleep(0.01)
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        study.wait(300)
+    df = study.df
+    assert df["state"].tolist() == ["done"] * 24
+    assert df["run_id"].nunique() == 24
+    assert len(wb.runs_df()) <= 26
+    assert len(server.requests) <= 26
