@@ -26,8 +26,8 @@ from pydantic import SecretStr
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, UsageError, brief
 from artifactflow_nb.models.openai.client import OpenAIModel
-from artifactflow_nb.plugins.studies.driver import RunCell, StudyDriver, WorkerLost, thread_of
 from artifactflow_nb.plugins.library import INSTALL
+from artifactflow_nb.plugins.studies.driver import RunCell, StudyDriver, WorkerLost, thread_of
 from artifactflow_nb.plugins.studies.tables import Cell
 from artifactflow_nb.recording.engine import RecordingEngine, RecordingThread, make_engine
 from artifactflow_nb.recording.rows import ENDED, import_rows
