@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "artifactflow_nb"
 sys.path.insert(0, str(ROOT))
 
-CORE_LINES = 63_735
+CORE_LINES = 63_580
 """The lines of all rooms but the plugins; a commit that removes lines lowers it."""
 
 PLUGIN_LINES = {"plugins": 165, "graphs": 2_450, "literature": 1_394, "projects": 7_380}

@@ -81,8 +81,8 @@ def test_package_works_without_a_plugin(name: str, tmp_path: Path) -> None:
 THE_LISTS = {"plugins/__init__.py", "plugins/built_in.py"}
 """The files with a line for each plugin, which name what the plugin adds, its value and its accessor."""
 
-OUTLETS = ("plugins/mcp_server/",)
-"""Plugins that offer other plugins to other programs, so that their tools have the nouns of these plugins."""
+OUTLETS = ("plugins/acp/", "plugins/mcp_server/")
+"""Plugins for other programs, whose tools and classes have the nouns of other plugins and of these programs."""
 
 
 def identifiers(path: Path) -> set[str]:
@@ -111,9 +111,9 @@ def test_nouns_of_a_plugin_stay_in_its_folder(name: str) -> None:
 
     Several plugins can have the same noun.
     """
-    nouns_by_plugin = {
-        each: importlib.import_module(f"artifactflow_nb.plugins.{each}").NOUNS for each in BUILT_IN_PLUGINS
-    }
+    folders = [path.parent.name for path in PACKAGE.glob("plugins/*/__init__.py")]
+    modules = {each: importlib.import_module(f"artifactflow_nb.plugins.{each}") for each in folders}
+    nouns_by_plugin = {each: getattr(module, "NOUNS", frozenset()) for each, module in modules.items()}
     nouns = nouns_by_plugin[name]
     others = [
         path

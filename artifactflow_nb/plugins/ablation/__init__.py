@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
     from artifactflow_nb.plugins.claims.figures import Figure
 
+NOUNS = frozenset({"claim", "grade"})
+"""Words of other plugins that identifiers of this folder have; `tests/package/test_plugins.py` checks it."""
+
 Unit = Literal["sources", "steps"]
 Grade = Any
 """A function that takes an answer and returns a number, a grader of `af.graders`, or None."""

@@ -20,6 +20,9 @@ from artifactflow_nb.store.encoding import sha256
 if TYPE_CHECKING:
     from artifactflow_nb.plugins.claims.figures import Figure
 
+NOUNS = frozenset({"claim", "grade"})
+"""Words of other plugins that identifiers of this folder have; `tests/package/test_plugins.py` checks it."""
+
 __all__ = ["Grader", "Rubric", "claims", "contains", "exact", "figures", "rubric"]
 
 Row = Mapping[Any, Any]
