@@ -77,7 +77,19 @@ CALLED = {"citation", "raise_for_status", "rows", "steps", "tables", "to_bibtex"
 }  # fmt: skip
 DOING = {"answer", "approve", "cancel", "deny", "fork", "instruct", "resume", "retried_as", "seal", "wait"}
 """What needs the store of the run."""
-FILE = {"close", "data", "file_manifest", "literature", "path", "projects", "query", "sources", "timeline"}
+FILE = {
+    "close",
+    "crate",
+    "data",
+    "file_manifest",
+    "literature",
+    "otel",
+    "path",
+    "projects",
+    "query",
+    "sources",
+    "timeline",
+}
 
 
 def test_sealed_run_has_the_attributes_of_a_run(samples: SampleStore, tmp_path: Path) -> None:

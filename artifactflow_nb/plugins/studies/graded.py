@@ -83,6 +83,7 @@ class GradedStudy(ABC):
         import pandas as pd
 
         frame: pd.DataFrame = self._workbench._load(GRADE_FRAME, study=self._stored.name)  # noqa: SLF001
+        frame = frame.rename(columns={"grade": "score"})
         levels = pd.DataFrame([orjson.loads(text) for text in frame["factors_json"]], frame.index, self._factors)
         return pd.concat([frame[[*_FIRST_COLUMNS]], levels, frame[[*_COLUMNS]]], axis=1)
 

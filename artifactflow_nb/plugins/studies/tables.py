@@ -116,7 +116,7 @@ CELL_FRAME = Frame(
 GRADE_FRAME = Frame(
     "study_grades",
     reading_order(
-        "study question factors_json repeat grader outcome score evidence judge cost_usd",
+        "study question factors_json repeat grader outcome grade evidence judge cost_usd",
         *stored_columns(IDS, TEXT, "g", grade_id="Id of the grade: the cell and the grader.", cell_id="The cell."),
         *stored_columns(IDS, TEXT, "g", run_id="The graded run.", judge_run_id="Run of the judge."),
         Column("cell", IDS, TEXT, "c.key", "Key of the cell."),
@@ -127,7 +127,7 @@ GRADE_FRAME = Frame(
         *stored_columns("what", INT, "c", repeat="Number of the repeat, from 0."),
         *stored_columns("what", ENUM, "g", grader="Name of the grader."),
         *stored_columns("results", ENUM, "g", outcome="graded, abstained or failed."),
-        *stored_columns("results", FLOAT, "g", score="Score from 0 to 1; NA unless graded."),
+        Column("grade", "results", FLOAT, "g.score", "Score from 0 to 1; NA unless graded."),
         Column("evidence", "results", TEXT, "g.evidence", "The reason of the grade."),
         *stored_columns("results", ENUM, "g", judge="Model of the judge; NA for a rule."),
         *stored_columns("what", TEXT, "g", grader_sha256="Hash of the grader's definition and the answer."),

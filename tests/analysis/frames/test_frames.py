@@ -155,8 +155,8 @@ def test_columns_follow_the_conventions(name: str) -> None:
 
 
 def test_column_name_has_one_type_in_all_frames() -> None:
-    """No column has the name of a group of its frame. A score is a number of a scale, or a share."""
-    columns = [column for frame in frames.all_frames() for column in frame.columns if column.name != "score"]
+    """No column has the name of a group of its frame."""
+    columns = [column for frame in frames.all_frames() for column in frame.columns]
     assert len({(column.name, column.dtype) for column in columns}) == len({column.name for column in columns})
     for frame in frames.all_frames():
         assert not {column.name for column in frame.columns} & {column.group for column in frame.columns}
