@@ -124,6 +124,7 @@ def test_saved_output_marks_chinese_text(workbench: af.Workbench) -> None:
     assert f'<strong><span lang="zh">{QUESTION}</span></strong>' in html
     assert f'<span class="af-title"><span lang="zh">{QUESTION}</span></span>' in html
     quote = re.search(r'<blockquote lang="zh">&#10;<p>(.*?)</p>', html)
-    assert quote is not None and FACT in re.sub(r"<[^>]+>", "", quote[1])
+    assert quote is not None
+    assert FACT in re.sub(r"<[^>]+>", "", quote[1])
     english = saved_run(workbench.ask("What is an AES key, and how long is it?").wait()._client)["text/html"]
     assert "<strong>What is an AES key, and how long is it?</strong>" in english
