@@ -11,7 +11,7 @@ from support.pages import ShownView
 from support.replies import report
 
 import artifactflow_nb as af
-from artifactflow_nb.widgets.page import poll as watch
+from artifactflow_nb.widgets.run import polled_view
 from artifactflow_nb.widgets.run.saved import saved_run
 from artifactflow_nb.widgets.run.view import RunView
 
@@ -36,7 +36,7 @@ def test_handle_and_saved_output_of_a_deleted_run(workbench: OpenWorkbench) -> N
 
 def test_live_view_of_a_deleted_run(workbench: OpenWorkbench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The view of a waiting run shows at the next poll that the run was deleted, and no longer has a form."""
-    monkeypatch.setattr(watch, "POLL_INTERVAL_S", 0.02)
+    monkeypatch.setattr(polled_view, "POLL_INTERVAL_S", 0.02)
     wb = workbench([report()], approvals={"create_artifact": "ask"}, interactive=False)
     run = wb.ask("Write.").wait()
     view = ShownView(wb._thread, RunView(run._client))

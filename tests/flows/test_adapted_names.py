@@ -73,7 +73,7 @@ def test_equal_graphs_keep_their_names(workbench: OpenWorkbench) -> None:
         "graph",
         "graph",
     ]
-    assert set(wb.flows) - {*BUILT_IN_FLOWS, "compose"} == {"graph", "graph_2"}
+    assert set(wb.flows) - {*BUILT_IN_FLOWS, "compose", "judge"} == {"graph", "graph_2"}
 
 
 def test_graphs_with_different_models_have_different_names(workbench: OpenWorkbench) -> None:

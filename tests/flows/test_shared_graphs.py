@@ -27,7 +27,7 @@ AT_ONCE = 4
 async def test_engines_share_graphs_and_not_checkpoints(open_engine: OpenEngine, tmp_path: Path) -> None:
     """Two engines run the same nodes of each built-in flow, each with its own checkpoints."""
     first, second = await open_engine(), await open_engine(folder=tmp_path / "other")
-    assert set(first.flows) == {*BUILT_IN_FLOWS, "compose"}
+    assert set(first.flows) == {*BUILT_IN_FLOWS, "compose", "judge"}
     for name in first.flows:
         savers = [engine.flows[name].saver() for engine in (first, second)]  # type: ignore[attr-defined]
         assert savers == [engine.checkpoints.saver for engine in (first, second)]

@@ -331,7 +331,7 @@ def test_completion_offers_commands_options_and_ids(shell: InteractiveShell, wb:
     assert completions(shell, "%af cancel ") == completions(shell, "%af metrics ") == [run.run_id]
     assert request.id not in completions(shell, f"%af deny {request.id} ")
     assert completions(shell, "%%ask --") == ["--flow", "--model", "--budget", "--conversation", "--wb"]
-    assert completions(shell, "%%ask --flow ") == [*BUILT_IN_FLOWS, "compose"]
+    assert completions(shell, "%%ask --flow ") == [*BUILT_IN_FLOWS, "compose", "judge"]
     assert "scripted" in completions(shell, "%%ask --model ")
     assert completions(shell, "%%ask --conversation ") == ["continue", run.conversation_id]
     assert "--flow" not in completions(shell, "ask --")

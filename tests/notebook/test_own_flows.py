@@ -41,7 +41,7 @@ def translated(wb: af.Workbench) -> af.Run:
 def test_own_flow_can_be_asked_and_configured(workbench: Any) -> None:
     """Agents of the flow have nodes in the graph configuration, and runs have the depths of the flow."""
     wb = workbench((*TURNS, *TURNS), flows=[TRANSLATE], graph_config={"translator": {"temperature": 0.1}})
-    assert wb.flows == ("research", "plan", "compose", "translate")
+    assert wb.flows == ("research", "plan", "compose", "judge", "translate")
     assert wb.tool_calls_df(translated(wb))["success"].tolist() == [True]
     assert wb.graph_config.translator.max_tool_rounds == 2
     assert wb.graph_config.translator.temperature == 0.1
