@@ -28,10 +28,14 @@ def serve(options: argparse.Namespace) -> None:
     from artifactflow_nb.plugins.acp.agent import ResearchAgent
     from artifactflow_nb.server.lifecycle import open_lifecycle
 
-    settings = {name: value for name in ("replay",) if (value := getattr(options, name)) is not None}
-    lifecycle = open_lifecycle(data_dir=options.data_dir, model=options.model, **settings)
+    lifecycle = open_lifecycle(data_dir=options.data_dir, model=options.model, replay=options.replay)
     agent: Any = ResearchAgent(lifecycle)  # a part of the protocol: optional methods are left out
+
+    async def answer() -> None:
+        await lifecycle.continue_abandoned()  # the runs of an editor that was closed
+        await run_agent(agent)
+
     try:
-        asyncio.run(run_agent(agent))
+        asyncio.run(answer())
     finally:
         lifecycle.close()

@@ -8,12 +8,13 @@
       session/request_permission   an approval request
     session/cancel              cancels the run
 
-A run continues when the editor is closed; its requests then wait for `wb.pending()` or for the next prompt.
+The run of an editor that is closed goes on when the command starts again; requests wait for the next prompt.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -146,8 +147,8 @@ class ResearchAgent:
         try:
             for block in prompt:
                 if block.type == "resource_link" and block.uri.startswith("file:"):
-                    path = url2pathname(urlsplit(block.uri).path)
-                    await self._lifecycle.call(self._lifecycle.thread.engine.add_sources(path))
+                    path = Path(url2pathname(urlsplit(block.uri).path))
+                    await self._lifecycle.call(self._lifecycle.thread.engine.attach_source(path))
             pending = (await self._lifecycle.result(session.run))["pending"] if session else []
             if session is None or not pending:
                 session = await self._begin_run(session_id, text)
@@ -156,8 +157,9 @@ class ResearchAgent:
                 await self._decide(question["id"], Decision(approved=False, instruction=text, replaces_call=True))
             else:
                 await self._skip_seen(session)
-                if await self._ask_permissions(session_id, session.run, pending):
-                    await self._followed(session_id, session)
+                is_decided = await self._ask_permissions(session_id, session.run, pending)
+                if not is_decided or (reply := await self._followed(session_id, session)).stop_reason == "cancelled":
+                    return reply if is_decided else schema.PromptResponse(stop_reason="end_turn")
                 session = await self._begin_run(session_id, text)
         except ArtifactFlowError as error:
             await self._update(session_id, acp.update_agent_message_text(str(error)))
@@ -319,10 +321,7 @@ def _prompt_text(blocks: Sequence[Any]) -> str:
 
 
 def _permission(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the call that waits, with the preview of what the call writes, and the choices.
-
-    The choices are once, for the run where the request is about a call, and no.
-    """
+    """Return the call that waits, with the preview of what the call writes, and the choices."""
     text = "\n\n".join(filter(None, [request["message"], request["preview"]]))
     call = schema.ToolCallUpdate(
         tool_call_id=request["tool_call_id"] or request["id"],

@@ -127,12 +127,12 @@ def latex(markdown: str, keys: Mapping[int, str], values: Mapping[str, str]) -> 
 
 def quarto(markdown: str, keys: Mapping[int, str], values: Mapping[str, str]) -> str:
     """Return a report as a document of Quarto that runs no code and includes no file; arguments as for `latex`."""
-    text = safe_markdown(without_sources(markdown))
+    text = safe_markdown(without_sources(re.sub(r"\r\n?", "\n", markdown)))
     text = re.sub(r"(`+|~{3,})(\s*)\{", r"\1\2 \\{", text)  # `{python}` would be code that runs
     text = text.replace("{{<", "{ {<")
     text = re.sub(r"^(---|\.\.\.)[ \t]*$", "***", text, flags=re.MULTILINE)  # a second header
     body = cite(text, keys, lambda cited: f"[{'; '.join(f'@{key}' for key in cited)}]", str)
-    filled = {name: to_json(value) for name, value in values.items()}
+    filled = {name: to_json(value.replace("{{<", "{ {<").replace("`{", "` {")) for name, value in values.items()}
     filled |= {"body": body, "methods": re.sub(r"([\\`*_{}\[\]<>$@|])", r"\\\1", values["methods"])}
     return _fill("report.qmd", filled)
 

@@ -114,7 +114,8 @@ def query_of(row: Row) -> str:
 
 def decision_sentences(rows: RunRows) -> list[str]:
     """Return the sentence about the decisions of persons."""
-    decided = Counter(row["decision"] for row in rows["approvals"] if row["decision"])
+    persons = [row for row in rows["approvals"] if row["decided_by"] not in {None, "policy", "reviewer"}]
+    decided = Counter(row["decision"] for row in persons)
     if not decided:
         return []
     kinds = joined(f"{n:,} {decision.replace('_', ' ')}" for decision, n in sorted(decided.items()))

@@ -356,7 +356,7 @@ def _entry(work: Work) -> str:
         "year": str(work.year or _escape(str((item.get("issued") or {}).get("literal") or ""))),
         "month": str(date[0][1]) if work.year and len(date[0]) > 1 else "",
         **{name: _escape(str(item.get(source) or "")) for source, name in _FIELDS.items()},
-        "pages": re.sub(r"(?<=\w)[-–](?=\w)", "--", str(item.get("page") or "")),
+        "pages": re.sub(r"(?<=\w)[-–](?=\w)", "--", _escape(str(item.get("page") or ""))),
         "doi": work.doi,
         "eprint": work.arxiv_id,
         "archiveprefix": "arXiv" if work.arxiv_id else "",

@@ -12,7 +12,7 @@ leaves no second run: the next driver finds the run by its thread.
 import asyncio
 import sqlite3
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -141,6 +141,7 @@ class StudyDriver:
         self._planned: deque[Cell] = deque()
         self._running: dict[asyncio.Task[Cell], str] = {}
         self._waiting: dict[str, Cell] = {}
+        self._n_lost: Counter[str] = Counter()
         self._refreshed_at = 0.0
         self._is_loaded = False
         self._spent = BudgetUsage()
@@ -159,8 +160,10 @@ class StudyDriver:
                 await self._refresh()
                 if self.study.state != RUNNING:
                     await self._cancel_runs()
-                    await self._engine.database.write(partial(self._end, state=self.study.state))
-                    break
+                    if await self._engine.database.write(partial(self._end, state=self.study.state)):
+                        break
+                    self._refreshed_at = 0.0  # the study goes on after all
+                    continue
                 while self._planned and len(self._running) < self.study.spec["at_once"] and self._can_pay():
                     self._start(self._planned.popleft())
                 if not self._running and not self._waiting:
@@ -245,8 +248,10 @@ class StudyDriver:
         """Carry out an attempt at a cell; return the cell after the attempt."""
         try:
             run_id = await self.run_cell(cell)
-        except WorkerLost as error:
-            return await self._failed(cell, type(error).__name__, str(error))
+        except WorkerLost as error:  # without a run, the number of attempts stays
+            self._n_lost[cell.cell_id] += 1
+            is_last = self._n_lost[cell.cell_id] % MAX_ATTEMPTS == 0
+            return await self._failed(cell, "" if is_last else type(error).__name__, str(error))
         except StoreError as error:
             return await self._failed(self._cells[cell.cell_id], type(error).__name__, str(error))
         except ArtifactFlowError as error:

@@ -112,10 +112,12 @@ class Studies(CardMixin):
                 insert_study(db, stored, cells)
                 return stored
             present = load_study(db, name)
-            if not {cell.key for cell in cells} <= {cell.key for cell in load_cells(db, present.study_id)}:
+            is_planned = {cell.key for cell in cells} <= {cell.key for cell in load_cells(db, present.study_id)}
+            stored_options = {option: present.spec["values"][option] for option in present.spec["options"]}
+            if not is_planned or stored_options != {option: list(map(list, fixed[option].items())) for option in fixed}:
                 raise UsageError(
-                    f"There is a study {name!r} with other questions or factors. Choose another name, or add to the "
-                    f"study: wb.studies[{name!r}].extend(...)."
+                    f"There is a study {name!r} with other questions, factors or options. Choose another name, or add "
+                    f"to the study: wb.studies[{name!r}].extend(...)."
                 )
             return present
 

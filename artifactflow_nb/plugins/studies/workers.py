@@ -76,7 +76,8 @@ def worker_engine(engine: bytes) -> RecordingThread:
     """Return the engine of this process for a workbench; it is closed at the end of the process."""
     settings, data_dir, model, policy, folders = pickle.loads(engine)  # noqa: S301 - see above
     configured = Settings.load(**settings, data_dir=data_dir or tempfile.mkdtemp(prefix="artifactflow-"))
-    if isinstance(model, OpenAIModel) and configured.api_key is not None:
+    lacks_key = isinstance(model, OpenAIModel) and model._lacks_key  # noqa: SLF001 - the key that pickling dropped
+    if lacks_key and configured.api_key is not None:
         model.__setstate__({"_key": configured.api_key.get_secret_value(), "_lacks_key": False})
     thread = RecordingThread(lambda: make_engine(configured, model=model))
     thread.engine.policy = policy
@@ -152,6 +153,9 @@ class WorkerCells:
             raise UsageError(f"on is {brief(executor)}; pass an Executor of processes, or a Client of Dask.")
         own = [entry.name for entry in engine.tools if not engine.tools.is_built_in(entry)]
         own += [agent.config.name for agent in engine.own_agents] + [flow.name for flow in engine.flows.own_specs]
+        own += [*engine.agent_models, *(plugin.name for plugin in engine.own_plugins)]
+        own += [type(observer).__name__ for observer in engine.middleware.middleware]
+        own += ["the reviewer"] * (engine.reviewer is not None) + ["the MCP servers"] * bool(engine.settings.mcp)
         if own or engine.session.mode != "live":
             raise UsageError(
                 f"Workers cannot have {', '.join(own) or 'a cassette'} of this notebook. Start the study without on=."

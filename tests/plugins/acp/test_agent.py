@@ -136,9 +136,9 @@ async def test_turn_that_the_editor_cancels_cancels_the_run(tmp_path: Path) -> N
     lifecycle.close()
 
 
-async def test_request_of_a_closed_editor_is_asked_before_the_next_question(tmp_path: Path) -> None:
+async def leave_waiting(lifecycle: RunLifecycle, folder: Path) -> str:
+    """Close an editor while a request waits; return the session."""
     editor, is_asked = Editor(), asyncio.Event()
-    lifecycle = opened(tmp_path, NOTE)
 
     async def never_answer() -> None:
         is_asked.set()
@@ -146,20 +146,36 @@ async def test_request_of_a_closed_editor_is_asked_before_the_next_question(tmp_
 
     editor.on_request = never_answer
     async with connected(lifecycle, editor) as agent:
-        session = await agent.new_session(str(tmp_path))
-        await agent.prompt(session.session_id, [acp.text_block("Write a note.")])
-        prompt = asyncio.create_task(agent.prompt(session.session_id, [acp.text_block("Write another one.")]))
+        session_id: str = (await agent.new_session(str(folder))).session_id
+        await agent.prompt(session_id, [acp.text_block("Write a note.")])
+        prompt = asyncio.create_task(agent.prompt(session_id, [acp.text_block("Write another one.")]))
         await is_asked.wait()
     with pytest.raises(ConnectionError):
         await prompt
     [request] = await lifecycle.pending()
     assert request["tool"] == "rewrite_artifact"
-    other = Editor()
-    async with connected(lifecycle, other) as agent:
-        await agent.load_session(str(tmp_path), session.session_id)
-        await agent.prompt(session.session_id, [acp.text_block("And now?")])
-    assert len(other.requests) == 1
-    assert other.text() == "Written.Rewritten.Now."
+    return session_id
+
+
+async def test_request_of_a_closed_editor_is_asked_before_the_next_question(tmp_path: Path) -> None:
+    lifecycle, editor = opened(tmp_path, NOTE), Editor()
+    session_id = await leave_waiting(lifecycle, tmp_path)
+    async with connected(lifecycle, editor) as agent:
+        await agent.load_session(str(tmp_path), session_id)
+        await agent.prompt(session_id, [acp.text_block("And now?")])
+    assert len(editor.requests) == 1
+    assert editor.text() == "Written.Rewritten.Now."
+    lifecycle.close()
+
+
+async def test_stop_at_an_earlier_request_starts_no_run(tmp_path: Path) -> None:
+    lifecycle = opened(tmp_path, NOTE)
+    session_id = await leave_waiting(lifecycle, tmp_path)
+    async with connected(lifecycle, Editor(option=None)) as agent:
+        await agent.load_session(str(tmp_path), session_id)
+        stopped = await agent.prompt(session_id, [acp.text_block("And now?")])
+    assert stopped.stop_reason == "cancelled"
+    assert lifecycle.frames.runs_df()["status"].tolist() == ["completed", "cancelled"]
     lifecycle.close()
 
 

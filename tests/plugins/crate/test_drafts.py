@@ -98,6 +98,9 @@ def test_no_code_of_a_text_runs_in_quarto() -> None:
     assert "{{<" not in body
     assert re.search(r"^(---|\.\.\.)\s*$", body, re.MULTILINE) is None
     assert "<script" not in body
+    other = quarto("One.\r\n\r\n---\r\ninclude-before-body: a.md\r\n---\r\n", {}, VALUES)
+    assert re.search(r"^(---|\.\.\.)\s*$", other.split("\n---\n", 1)[1], re.MULTILINE) is None
+    assert "{{<" not in quarto("One.", {}, {**VALUES, "title": "{{< env OPENAI_API_KEY >}}"})
 
 
 def test_draft_of_a_report_cites_its_bibliography(workbench: OpenWorkbench, tmp_path: Path) -> None:

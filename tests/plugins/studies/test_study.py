@@ -88,8 +88,10 @@ def test_invalid_plan_is_refused_and_nothing_is_stored(
 def test_name_of_another_plan_is_refused(workbench: OpenWorkbench) -> None:
     wb = workbench(reply, interactive=False)
     wb.studies.start(["Who?"], name="one").wait(20)
-    with pytest.raises(UsageError, match="There is a study 'one' with other questions or factors"):
+    with pytest.raises(UsageError, match="There is a study 'one' with other questions, factors or options"):
         wb.studies.start(["How?"], name="one")
+    with pytest.raises(UsageError, match="other questions, factors or options"):
+        wb.studies.start(["Who?"], name="one", depth="deep")
     with pytest.raises(NotFound, match="There is no study 'two' in this store. Studies: 'one'"):
         wb.studies["two"]
 

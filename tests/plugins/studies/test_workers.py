@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,9 @@ import pytest
 from support.chat_endpoint import Answer, ChatServer
 
 import artifactflow_nb as af
+from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES
+from artifactflow_nb.plugins.studies.workers import worker_engine
 
 OpenWorkbench = Callable[..., af.Workbench]
 
@@ -55,6 +58,33 @@ def test_workbench_with_own_tools_is_refused(workbench: OpenWorkbench, server: C
         wb.studies.start(["When?"], name="own", on=ProcessPoolExecutor(1))
     with pytest.raises(af.errors.UsageError, match="on is 3"):
         wb.studies.start(["When?"], name="own", on=3)
+    with workbench(model=af.OpenAIModel(server.base_url, None, "x"), agent_models={"search_agent": "small"}) as other:  # noqa: SIM117
+        with pytest.raises(af.errors.UsageError, match="Workers cannot have search_agent"):
+            other.studies.start(["When?"], name="own", on=ProcessPoolExecutor(1))
+
+
+class BrokenExecutor:
+    """An executor none of whose workers can be reached."""
+
+    def submit(self, *_args: object, **_options: object) -> None:
+        raise OSError("no workers")
+
+
+def test_cell_that_no_worker_carries_out_fails(workbench: OpenWorkbench, server: ChatServer) -> None:
+    wb = open_workbench(workbench, server)
+    study = wb.studies.start(["When?"], name="broken", on=BrokenExecutor()).wait(60)
+    assert study.df["state"].tolist() == ["failed"]
+    assert server.requests == []
+
+
+def test_worker_sends_no_key_to_an_endpoint_without_one(tmp_path: Path, server: ChatServer) -> None:
+    model = af.OpenAIModel(server.base_url, None, "loopback-1")
+    engine = pickle.dumps(({}, tmp_path / "data", model, ApprovalPolicy("ask"), []))
+    thread = worker_engine(engine)
+    try:
+        assert thread.engine.model.key is None
+    finally:
+        thread.close()
 
 
 @pytest.mark.parametrize("exchange", [False, True], ids=["same folder", "exchange"])
