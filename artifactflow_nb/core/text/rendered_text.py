@@ -11,11 +11,12 @@ _AFTER = re.compile(
     r"</(?:strong|em|a|code|b|i|del|s)>|[.,;:!?%。！？；，：、)”’\"'»）】」』…]+"
     r'|\s*(?:<sup\b.*?</sup>|<span class="af-cite".*?</span></span>)'
 )
+_COUNTED = re.compile(r"[^\W_]|(?<=\d)[.,](?=\d)|(?<![^\W_])[-−](?=\d)")
 
 
 def key_of(text: str) -> str:
-    """Return the letters and digits of a text."""
-    return "".join(filter(str.isalnum, text))
+    """Return the letters and digits of a text, with the signs and points of its numbers."""
+    return "".join(_COUNTED.findall(text))
 
 
 class RenderedText:
@@ -54,7 +55,7 @@ class RenderedText:
                 pieces.append(sign or (_CODE.sub(" ", token[0]) if is_code else token[0]))
                 self._places += [token.span()] * len(sign) or [(n, n + 1) for n in range(place, token.end())]
         self._text = blank("".join(pieces))
-        self._letters = [place for place, sign in enumerate(self._text) if sign.isalnum()]
+        self._letters = [match.start() for match in _COUNTED.finditer(self._text)]
 
     def find(self, keys: Collection[str]) -> Iterator[tuple[str, int, int]]:
         """Yield the keys that are in the text with their places: first cells of tables, then whole words.
@@ -73,7 +74,8 @@ class RenderedText:
             at = letters.find(key)
             while at >= 0:
                 start, end = self._letters[at], self._letters[at + len(key) - 1] + 1
-                is_word = self._text[start - 1 : start].isalnum() or self._text[end : end + 1].isalnum()
+                before, after = self._letters[:at][-1:], self._letters[at + len(key) :][:1]
+                is_word = before == [start - 1] or after == [end]
                 while end < len(self._text) and not (self._text[end].isalnum() or self._text[end].isspace()):
                     end += 1
                 if not (is_word or any(marked[start:end])):

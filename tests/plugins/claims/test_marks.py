@@ -10,6 +10,7 @@ import pytest
 import artifactflow_nb as af
 from artifactflow_nb.core.language import in_language
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
+from artifactflow_nb.core.text.rendered_text import RenderedText, key_of
 from artifactflow_nb.plugins.claims.marks import ClaimMarks
 from artifactflow_nb.plugins.claims.versions import RULES, claim_rows
 from artifactflow_nb.sources.citation_marks import Citations, listed_sources
@@ -245,3 +246,18 @@ def test_reasons_and_counts_are_in_the_language_of_the_interface() -> None:
     reader = MarkReader(html)
     assert reader.visible.startswith("1 条陈述：✗ 1 条与来源矛盾")
     assert reader.signs == [("与来源矛盾：来源为 8，而不是 9。", "✗ 来源为 8")]
+
+
+@pytest.mark.parametrize(
+    ("statement", "rendered", "is_same"),
+    [
+        ("It is 15 m deep.", "It is 1.5 m deep.", False),
+        ("5 m deep.", "It is 1.5 m deep.", False),
+        ("It is 5 °C.", "It is -5 °C.", False),
+        ("It is -5 °C.", "It is <b>-5</b> °C.", True),
+        ("It took 9,340 casts, 3-5 a day.", "It took 9,340 casts, 3-5 a day.", True),
+    ],
+)
+def test_signs_and_points_of_numbers_tell_statements_apart(statement: str, rendered: str, is_same: bool) -> None:
+    places = RenderedText(f"<p>{rendered}</p>", str).find({key_of(statement)})
+    assert bool(list(places)) == is_same
