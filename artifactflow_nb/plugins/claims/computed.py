@@ -55,12 +55,16 @@ def check_computed(claim: Claim, results: Sequence[tuple[str, str]]) -> Verdict:
 def _match(index: ValueIndex, figure: Figure, context: Context) -> Match | None:
     """Return the cell that a figure is; `contradicted` if the labels of a cell with another value name the figure.
 
-    A cell is no match if the claim names rows of the results, and the row of the cell is not among them.
+    A cell is no match if the claim names rows of the results, and the row of the cell is not among them. If the claim
+    names none of several rows, the match is `uncheckable`: it may be about something else.
     """
     match, equal = index.match(figure, context), index.equal(figure, context)
     if match is not None and match.status == "differs":
         return Match("contradicted", match.value, match.place)
     named = {value.place.row for value in index.values if value.row and all(map(context.has, value.row))}
-    if equal and named and named.isdisjoint(value.place.row for value in equal):
+    rows = {value.place.row for value in equal}
+    if equal and named and named.isdisjoint(rows):
         return None
+    if equal and not named and "" not in rows and len({value.place.row for value in index.values}) > 1:
+        return Match("uncheckable", equal[0].figure.text, equal[0].place)
     return Match("supported", equal[0].figure.text, equal[0].place) if match is None and equal else match

@@ -33,6 +33,7 @@ RESULT = """4 rows. Cite the figures as [data:c-1a2b3c].
         ("Lambda has a slope of 0.0421.", "contradicted"),
         ("Lambda warmed by 0.0421 a year.", "unsupported"),
         ("Mu has 1,240 casts.", "unsupported"),
+        ("Nowhere had 1,204 casts.", "uncheckable"),
         ("Kappa warmed fastest of the four sites.", "uncheckable"),
     ],
 )
