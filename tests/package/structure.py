@@ -216,11 +216,13 @@ def walks(calls: Calls) -> Iterator[Figure]:
     params = "<id>text{}</id><title>T</title><content>T</content>"
     write = f"<tool_call><name>create_artifact</name><params>{params}</params></tool_call>"
     question: list[list[tuple[str, str]]] = []
+    is_asked = threading.Event()
 
     def reply(_request: Any) -> str:
         calls.is_on = False
         question.append(calls.walked.copy())
         calls.walked.clear()
+        is_asked.set()
         return write.format(n) if (n := next(numbers)) % 2 == 0 else "It is written."
 
     with tempfile.TemporaryDirectory() as folder:
@@ -230,7 +232,9 @@ def walks(calls: Calls) -> Iterator[Figure]:
                 time.sleep(0.5)  # what the run before has left behind is over
                 calls.walked.clear()
                 calls.is_on = is_measured
+                is_asked.clear()
                 run = wb.ask(QUESTION)
+                is_asked.wait()  # the main thread calls nothing that would be counted
                 while not run.pending:
                     time.sleep(0.01)
                 time.sleep(0.5)  # the task of the run ends after it has stored the request
@@ -240,7 +244,7 @@ def walks(calls: Calls) -> Iterator[Figure]:
                 run.wait()
     decision = question[3]
     row = next(i for i, (_, name) in enumerate(decision) if name == "ApprovalStore.decide.<locals>.work")
-    yield from distinct(question[2], "from a question to the model request", 64, 225)
+    yield from distinct(question[2], "from a question to the model request", 60, 212)
     yield from distinct(decision[: row + 1], "from run.approve() to the row", 21, 62)
 
 
