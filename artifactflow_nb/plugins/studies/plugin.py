@@ -102,6 +102,9 @@ class Studies(CardMixin):
         spec |= {"rates": limits_by_model} if rates else {}
         rows = question_rows(questions)
         engine = self._thread.engine
+        if budget is not None:
+            for model in {**fixed, **factors}.get("model", {None: None}).values():
+                engine.run_config.check_budget(Budget.from_limits(budget), model)
         stored = StudyRow(engine.ids.new("study"), name, to_microseconds(whole_ms(engine.clock.now())), spec, RUNNING)
         cells = plan_cells(stored.study_id, rows, factors, repeats)
         if len(cells) > MAX_CELLS:

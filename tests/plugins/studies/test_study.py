@@ -85,6 +85,13 @@ def test_invalid_plan_is_refused_and_nothing_is_stored(
     assert len(wb.studies) == 0
 
 
+def test_budget_in_dollars_needs_prices(workbench: OpenWorkbench) -> None:
+    """The cost of a model without a price never reaches a limit."""
+    wb = workbench(reply, interactive=False)
+    with pytest.raises(UsageError, match="there is no price for the model 'scripted'"):
+        wb.studies.start(["Who?"], name="dear", budget=af.Budget(usd=5))
+
+
 def test_name_of_another_plan_is_refused(workbench: OpenWorkbench) -> None:
     wb = workbench(reply, interactive=False)
     wb.studies.start(["Who?"], name="one").wait(20)
