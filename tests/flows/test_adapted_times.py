@@ -53,10 +53,14 @@ def test_calls_are_timed_while_the_loop_is_busy(workbench: OpenWorkbench) -> Non
     model = Slow(script=[ai_message("One two.")])
     is_started, is_blocked, is_done = (threading.Event() for _ in range(3))
 
+    passed_ms = []
+
     def call(_state: Words) -> Words:
         is_started.set()
         is_blocked.wait(WAIT_S)
+        began = time.monotonic()
         words = [str(model.invoke("Go.").content), str(wait.invoke({}))]
+        passed_ms.append((time.monotonic() - began) * 1000)
         is_done.set()
         return {"words": words}
 
@@ -73,9 +77,10 @@ def test_calls_are_timed_while_the_loop_is_busy(workbench: OpenWorkbench) -> Non
     run = wb.ask("Go.", flow=af.adapt(graph, input=lambda _question, _history: {"words": []})).wait()
     [row] = wb.llm_calls_df(run).to_dict("records")
     [duration] = [event.data["duration_ms"] for event in run.events if event.type.value == "tool_complete"]
-    expected = pytest.approx(CALL_S * 1000, abs=250)
-    assert (row["llm_duration_ms"], row["ttft_ms"], duration) == (expected, expected, expected)
-    assert (row["completed_at"] - row["started_at"]).total_seconds() * 1000 == expected
+    times = [row["llm_duration_ms"], row["ttft_ms"], (row["completed_at"] - row["started_at"]).total_seconds() * 1000]
+    for time_ms in times:
+        assert min(time_ms, duration) >= CALL_S * 1000 - 1
+        assert time_ms + duration <= passed_ms[0] + 2, "A time includes the other call or the busy loop."
 
 
 def agent(base_url: str, **options: Any) -> Any:

@@ -196,10 +196,10 @@ def test_wait_before_a_retry_does_not_count_as_model_time(tmp_path: Path) -> Non
     ):
         run = wb.ask("Well?").wait(20)
         rows = wb.llm_calls_df(run)
-        assert rows["llm_duration_ms"].max() < 1_000
         assert (rows["started_at"].iloc[1] - rows["completed_at"].iloc[0]).total_seconds() >= 1.5
-        assert wb.runs_df(run, columns="time")["llm_ms"].iloc[0] < 1_000
-        assert wb.runs_df(run, columns="time")["total_duration_ms"].iloc[0] >= 1_500
+        times = wb.runs_df(run, columns="time").iloc[0]
+        assert rows["llm_duration_ms"].sum() == pytest.approx(times["llm_ms"], abs=1)
+        assert times["llm_ms"] + 1_500 <= times["total_duration_ms"]
 
 
 async def test_middleware_gets_cancelled_calls(open_engine: OpenEngine) -> None:

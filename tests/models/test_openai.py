@@ -24,7 +24,7 @@ async def test_turn_streams_deltas_and_ends_with_the_reply():
     )
     assert reply.usage == Usage(11, 3, reasoning_tokens=2, cache_read_tokens=7)
     assert reply.ttft_ms is not None
-    assert 0 < reply.ttft_ms < 5000
+    assert reply.ttft_ms > 0
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 

@@ -410,12 +410,11 @@ async def test_cancelled_indexing_ends_the_processes(database: Database, tmp_pat
     await started.wait()
     assert children()
     indexing.cancel()
-    began = time.monotonic()
     with pytest.raises(asyncio.CancelledError):
         await indexing
     while children():  # noqa: ASYNC110 - no event tells of the end of a process
         await asyncio.sleep(0.05)
-    assert time.monotonic() - began < 5
+    assert len(await sources.sources()) < 60
     assert len((await sources.add_folder(folder)).sources) == 60
 
 
@@ -449,7 +448,7 @@ def test_processes_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
     started, *pids = done.stdout.split()
     assert started == "started"
     assert pids
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
         time.sleep(0.05)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

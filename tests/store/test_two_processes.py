@@ -63,7 +63,6 @@ async def test_two_processes_lose_no_write(tmp_path: Path) -> None:
         assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
     assert TURNS * WRITES_PER_TURN >= 1_000
-    assert max(result["seconds"] for result in results) < 20
     assert sum(result["conflicts"] for result in results) > 0, "they never met, so nothing was tested"
 
 

@@ -141,7 +141,7 @@ MAX_TOOLS = 1_000
 """Maximum number of tools per server; no model could choose among more."""
 
 _CLOSE_TIMEOUT_S = 6.0
-_LAST_OUTPUT_S = 1.0
+_LAST_OUTPUT_S = 3.0
 """Time to wait for the last output of an ended server; a child process may hold the output open longer."""
 
 _CONNECT_S = 30.0
@@ -388,6 +388,7 @@ class McpConnection:
             if self._has_ended or is_connection_error or code == _CONNECTION_CLOSED:
                 self._is_retired = True
                 await asyncio.wait([self._task], timeout=_LAST_OUTPUT_S)
+                await self._tail.read(_LAST_OUTPUT_S)
                 problem = self._problem(
                     "ended while it was called, and it is unknown whether the call took effect", error
                 )

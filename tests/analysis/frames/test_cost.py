@@ -125,6 +125,7 @@ def cpu_s(work: Callable[[], object]) -> float:
     return min(seconds)
 
 
+@pytest.mark.timed
 def test_many_messages_and_versions_are_loaded_fast(large: Path) -> None:
     """10,000 messages in a chain take half a second at most, 1,000 versions of 10 KB one second."""
     assert len(frames.load_frame(large, frames.MESSAGES)) == MESSAGES
