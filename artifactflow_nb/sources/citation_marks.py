@@ -98,7 +98,7 @@ _WORD = re.compile(r"[^\W_]{3,}|[\u4e00-\u9fff]")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 _PAGE = re.compile(r"p(?:age)?-?(\d+)\Z")
 _PDF_PAGE = re.compile(r"page-\d+\Z")
-_MAX_RANGE = 10
+_MAX_RANGE = 100
 _PASSAGE_COLUMNS = 320
 _MARKED_SHARE = 0.5
 """Smallest share of a statement's words in a sentence of the source that is marked as the cited sentence."""
@@ -125,7 +125,7 @@ def source_entries(markdown: str) -> list[re.Match[str]]:
     """
     if not (matches := list(ENTRY.finditer(markdown))):
         return []
-    literal = list(_code_and_formulas(markdown))
+    literal = list(code_and_formulas(markdown))
     entries = [entry for entry in matches if not _is_within(entry.start(), literal)]
     headings = [heading for heading in _HEADING.finditer(markdown) if not _is_within(heading.start(), literal)]
     lists: list[tuple[int, int]] = []  # spans below headings such as `Sources`
@@ -375,7 +375,7 @@ _CODE_OR_FORMULA = re.compile(
 )
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _COUNTED_ITEM = re.compile(r" {0,3}\d{1,3}[.)][ ]+")
-_REST_OF_ENTRY = re.compile(r".*(?:\n[ \t]{2,}\S.*)*\n?")
+REST_OF_ENTRY = re.compile(r".*(?:\n[ \t]{2,}\S.*)*\n?")
 _MARK = MARK.pattern.replace("(?P<numbers>", "(?:")
 _MARKS = re.compile(rf"{_MARK}(?:[ ]?{_MARK})*")
 
@@ -386,7 +386,7 @@ def _with_plain_marks(markdown: str) -> str:
         return markdown
 
     def convert(text: str, form: re.Pattern[str], listed: Mapping[int, ListedSource] | None) -> str:
-        literal = list(_code_and_formulas(text))
+        literal = list(code_and_formulas(text))
 
         def plain(mark: re.Match[str]) -> str:
             numbers = (mark[1] or mark[2]).translate(_SUPERSCRIPTS) if form is _RAISED else mark["numbers"]
@@ -434,7 +434,7 @@ class SourceNumbers:
                 return markdown
         all_numbers = dict(self._numbers)
         numbers = {n: all_numbers.setdefault(a, len(all_numbers) + 1) for n, a in addresses.items()} or self._newest
-        own, literal = [entry.span() for entry in entries], list(_code_and_formulas(markdown))
+        own, literal = [entry.span() for entry in entries], list(code_and_formulas(markdown))
         changes: list[tuple[int, int, str]] = []
         for marks in _MARKS.finditer(markdown) if numbers else ():
             if _is_within(marks.start(), literal) or _is_within(marks.start(), own):
@@ -452,7 +452,7 @@ class SourceNumbers:
         for entry in entries:
             number = numbers[int(entry[1])]
             item = None if is_counted else _COUNTED_ITEM.match(markdown, entry.start())
-            if number in seen and (rest := _REST_OF_ENTRY.match(markdown, entry.start())):
+            if number in seen and (rest := REST_OF_ENTRY.match(markdown, entry.start())):
                 changes.append((*rest.span(), ""))
             elif item:
                 changes.append((*item.span(), f"- [{number}] "))
@@ -464,7 +464,7 @@ class SourceNumbers:
         return markdown
 
 
-def _code_and_formulas(markdown: str) -> Iterator[tuple[int, int]]:
+def code_and_formulas(markdown: str) -> Iterator[tuple[int, int]]:
     """Return the spans of code and formulas, in order."""
     position = 0
     while match := _CODE_OR_FORMULA.search(markdown, position):

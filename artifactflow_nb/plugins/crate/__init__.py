@@ -173,10 +173,11 @@ class Crate:
         works = cited.read(lambda db: cited_works(db, listed, lambda each: cited.load_evidence(db, each)))
         rows = self._rows(report.run_id)
         origin = f"ArtifactFlow NB, run {rows.run_id}, {report.artifact_id} version {report.version}"
-        values = {"title": masked(report.title), "authors": ", ".join(authors) or "ArtifactFlow NB", "origin": origin,
-                  "date": report.created_at.date().isoformat(), "methods": methods_text(rows)}  # fmt: skip
-        text = form(masked(report.markdown), {number: work.key for number, work in works.items()}, values)
         references = masked(to_bibtex(list({work.key: work for work in works.values()}.values())))
+        values = {"title": masked(report.title), "authors": ", ".join(authors) or "ArtifactFlow NB", "origin": origin,
+                  "date": report.created_at.date().isoformat(), "methods": methods_text(rows),
+                  "references": references}  # fmt: skip
+        text = form(masked(report.markdown), {number: work.key for number, work in works.items()}, values)
         target = absolute_path(folder)
         target.mkdir(parents=True, exist_ok=True)
         write_bytes(target / "references.bib", references.encode("utf-8", "replace"), replace=replace)

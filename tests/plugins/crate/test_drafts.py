@@ -1,18 +1,24 @@
 """Reports as drafts of papers: keys instead of numbers, and no command of the text in LaTeX and Quarto."""
 
+import json
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWalker
+from support.awkward_reports import BIBLIOGRAPHY, KEYS, REPORTS
 
 import artifactflow_nb as af
-from artifactflow_nb.plugins.crate.draft import latex, quarto
+from artifactflow_nb.plugins.crate.draft import latex, quarto, without_sources
 
 OpenWorkbench = Callable[..., af.Workbench]
 
-VALUES = {"title": "A & B_c", "authors": "Ada", "date": "2026-11-28", "origin": "run-1", "methods": "50 % of $5."}
+VALUES = {"title": "A & B_c", "authors": "Ada", "date": "2026-11-28", "origin": "run-1", "methods": "50 % of $5.",
+          "references": ""}  # fmt: skip
 HOSTILE = r"""# Depth \input{/etc/passwd}
 
 \immediate\write18{id} and $\input{x}$ and ^^5cinput{x} <b>bold</b>
@@ -37,9 +43,12 @@ engine: jupyter
 - one [1, 2]
 - two [1–3] and [9]
 """
-ALLOWED = frozenset(
+SYMBOLS = json.loads((files("artifactflow_nb.plugins.crate") / "symbols.json").read_text(encoding="utf-8"))
+ALLOWED = frozenset(re.findall(r"\\([A-Za-z]+)", " ".join(SYMBOLS.values()))) | frozenset(
     {"documentclass", "usepackage", "iftex", "ifPDFTeX", "fi", "title", "author", "date", "maketitle", "section",
      "subsection", "bibliographystyle", "bibliography", "cite", "emph", "textbf", "texttt", "href", "item", "hline",
+     "paragraph", "nocite", "leavevmode", "bigskip", "subsubsection", "subparagraph", "textquotesingle",
+     "textasciigrave",
      "textbackslash", "textasciitilde", "textasciicircum", "textless", "textgreater", "textbar", "textquotedbl"}
 )  # fmt: skip
 
@@ -101,6 +110,94 @@ def test_no_code_of_a_text_runs_in_quarto() -> None:
     other = quarto("One.\r\n\r\n---\r\ninclude-before-body: a.md\r\n---\r\n", {}, VALUES)
     assert re.search(r"^(---|\.\.\.)\s*$", other.split("\n---\n", 1)[1], re.MULTILINE) is None
     assert "{{<" not in quarto("One.", {}, {**VALUES, "title": "{{< env OPENAI_API_KEY >}}"})
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_awkward_report_parses_and_keeps_its_text(name: str) -> None:
+    """Each character of a text is in the draft, and only commands of the package are."""
+    report, parts = REPORTS[name]
+    text = latex(report, KEYS, {**VALUES, "references": BIBLIOGRAPHY})
+    assert {each for each in macros(text) if re.fullmatch(r"[A-Za-z]+", each)} <= ALLOWED
+    assert [part for part in parts if part not in text] == []
+
+
+@pytest.mark.skipif(shutil.which("xelatex") is None, reason="no xelatex: only the test above runs, which parses")
+@pytest.mark.parametrize("name", REPORTS)
+def test_awkward_report_compiles(name: str, tmp_path: Path) -> None:
+    """XeLaTeX and BibTeX end without an error, every citation is defined, and every character has a glyph."""
+    text = latex(REPORTS[name][0], KEYS, {**VALUES, "title": f"A & B_c\n\n#1 {name}", "references": BIBLIOGRAPHY})
+    (tmp_path / "report.tex").write_text(text, encoding="utf-8")
+    (tmp_path / "references.bib").write_text(BIBLIOGRAPHY, encoding="utf-8")
+    compile_it = ["xelatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"]
+    for command in (compile_it, ["bibtex", "report"], compile_it, compile_it):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2_000:]
+    log = (tmp_path / "report.log").read_text(encoding="utf-8", errors="replace")
+    assert "Missing character" not in log
+    assert "undefined" not in log
+    assert (tmp_path / "report.pdf").stat().st_size > 1_000
+
+
+def test_code_stays_as_it_is_in_quarto() -> None:
+    """Neither a span, a fence, an indented block nor a formula gets a citation; a line of code stays a line."""
+    code = (
+        "Set `v[1]` and ``a`[2]`` [1].\n\n```yaml\n---\na: v[1]\n```\n\n    v[2] = @x\n\n"
+        "$v[1]$ @x a@b.example\n\n> ~~~\n> v[3]\n> ~~~\n"
+    )
+    text = quarto(code, KEYS, VALUES)
+    for part in ("`v[1]`", "``a`[2]``", "\n ---\na: v[1]\n", "    v[2] = @x", "> v[3]", "v[1]$", r"\@x a@b.example"):
+        assert part in text
+    assert text.count("[@lake]") == 1
+    assert "v[@" not in text
+
+
+def test_reversed_range_stays_a_text() -> None:
+    for text in (latex("So [3-1] and [1-3].", KEYS, VALUES), quarto("So [3-1] and [1-3].", KEYS, VALUES)):
+        assert re.search(r"So (\{\[\}3-1\{\]\}|\[3-1\]) and (\\cite\{lake,pond,sea\}|\[@lake; @pond; @sea\])", text)
+
+
+def test_long_range_cites_each_source() -> None:
+    keys = {number: f"key{number}" for number in range(1, 21)}
+    assert rf"\cite{{{','.join(keys.values())}}}" in latex("All [1–20].", keys, VALUES)
+
+
+CHAPTERS = """# One
+
+Text [1].
+
+## Sources
+
+1. Lake: https://lake.example/
+   > a quoted passage
+
+# Two
+
+More text [2].
+
+1. an item
+2. another item
+
+**References:**
+
+[2] Pond — https://pond.example/
+
+| # | Title | Address |
+|---|---|---|
+| 3 | Sea | https://sea.example/ |
+
+# Three
+
+The end.
+"""
+
+
+def test_chapters_between_lists_of_sources_stay() -> None:
+    text = without_sources(CHAPTERS)
+    assert text == (
+        "# One\n\nText [1].\n\n# Two\n\nMore text [2].\n\n1. an item\n2. another item\n\n# Three\n\nThe end.\n"
+    )
+    assert without_sources("No list [1].") == "No list [1]."
+    assert without_sources("Text [1].\n\nSources:\n\n1. A: https://a.example\n") == "Text [1].\n\n"
 
 
 def test_draft_of_a_report_cites_its_bibliography(workbench: OpenWorkbench, tmp_path: Path) -> None:
