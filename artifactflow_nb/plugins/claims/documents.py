@@ -1,11 +1,11 @@
 """Notebooks, Jupytext files and Markdown reports, read without executing anything, and the cells that are stale."""
 
-import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from symtable import symtable
 from typing import Any
 
 from artifactflow_nb.errors import UsageError, brief
@@ -146,21 +146,11 @@ def stale_cells(cells: Sequence[Cell]) -> dict[int, int]:
 def _names(code: str) -> tuple[set[str], set[str]]:
     """Return the names that a cell assigns and the names that it reads; none for code that does not parse."""
     try:
-        tree = ast.parse(_MAGIC.sub("", code))
+        scopes = [symtable(_MAGIC.sub("", code), "cell", "exec")]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(), set()
-    defined: set[str] = set()
-    used: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name, ctx=ast.Load()):
-                used.add(name)
-            case ast.Name(id=name):
-                defined.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                defined.add(name)
-            case ast.alias(name=name, asname=asname):
-                defined.add(asname or name.partition(".")[0])
-            case ast.AugAssign(target=ast.Name(id=name)):
-                used.add(name)
-    return defined, used
+    for scope in scopes:
+        scopes += scope.get_children()
+    top, every = scopes[0].get_symbols(), [symbol for scope in scopes for symbol in scope.get_symbols()]
+    defined = {symbol.get_name() for symbol in top if symbol.is_assigned() or symbol.is_imported()}
+    return defined, {symbol.get_name() for symbol in every if symbol.is_referenced()}

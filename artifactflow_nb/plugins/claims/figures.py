@@ -28,15 +28,6 @@ _CJK_TENS = {"十": 10, "百": 100, "千": 1000}
 _CJK_MYRIADS = {"万": 10_000, "亿": 100_000_000}
 _SPACES = "\u00a0\u202f\u2009\u2007"
 
-_ISO_DATE = re.compile(r"(?<![\d.])(?P<y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})(?![\d.]\d)")
-_DOTTED_DATE = re.compile(r"(?<![\d.])(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?(?P<y>\d{4})(?!\d)")
-_CJK_DATE = re.compile(
-    r"(?P<y>\d{4}|[〇零一二三四五六七八九]{4})\s*年(?:\s*(?P<m>\d{1,2}|[一二三四五六七八九十]{1,2})\s*月)?"
-    r"(?:\s*(?P<d>\d{1,2}|[一二三四五六七八九十]{1,3})\s*[日号])?"
-)
-_CJK_DAY = re.compile(
-    r"(?P<m>\d{1,2}|[一二三四五六七八九十]{1,2})\s*月\s*(?P<d>\d{1,2}|[一二三四五六七八九十]{1,3})\s*[日号](?P<y>)"
-)
 _TIME = re.compile(r"(?<![\d:])(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])\s*([ap]\.?m\b\.?)?", re.IGNORECASE)
 _CJK_TIME = re.compile(r"(上午|下午|晚上|早上|凌晨)?(\d{1,2})[点时](?:(\d{1,2})分|整|(?![\d个小]))")
 _VERSION = re.compile(
@@ -176,7 +167,7 @@ def _part(text: str | None) -> int | None:
 
 
 def _dates(rest: str, _text: str) -> Iterator[Figure]:
-    for pattern in (_ISO_DATE, _DOTTED_DATE, _CJK_DATE, _CJK_DAY, *month_names()):
+    for pattern in date_patterns():
         for match in pattern.finditer(rest):
             month = _part(match["m"])
             date = (_part(match["y"]), month, _part(match["d"]))
@@ -190,19 +181,10 @@ def _dates(rest: str, _text: str) -> Iterator[Figure]:
 
 
 @cache
-def month_names() -> tuple[re.Pattern[str], ...]:
-    """Return the patterns of dates with the name of a month."""
+def date_patterns() -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of dates, with the names of the months."""
     names = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in lists()["months"])
-    month, day = rf"(?P<m>\b(?:{names}|sept)\b)\.?", r"(?P<d>\b\d{1,2})(?:st|nd|rd|th)?"
-    year = r"(?P<y>\b\d{4}\b)"
-    forms = (
-        rf"{day}\s+(?:of\s+)?{month},?\s+{year}",
-        rf"{month}\s+{day},?\s+{year}",
-        rf"{month},?\s+{year}(?P<d>)",
-        rf"{day}\s+(?:of\s+)?{month}(?P<y>)",
-        rf"{month}\s+{day}\b(?!\s*%)(?P<y>)",
-    )
-    return tuple(re.compile(form, re.IGNORECASE) for form in forms)
+    return tuple(re.compile(form.replace("{months}", names), re.IGNORECASE) for form in lists()["dates"])
 
 
 def _names(rest: str, _text: str) -> Iterator[Figure]:

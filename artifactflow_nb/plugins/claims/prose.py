@@ -7,16 +7,16 @@ parameters, and text below a heading such as "References".
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cache
+from itertools import accumulate, pairwise
+
+from markdown_it import MarkdownIt
 
 from artifactflow_nb.plugins.claims.language import CJK, phrase_pattern, words_in
 
-_FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)[\s#]*$")
-_UNDERLINE = re.compile(r"^\s{0,3}(?:=+|-+)\s*$")
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
-_QUOTE = re.compile(r"^\s{0,3}>\s?")
-_ROW = re.compile(r"^\s*\|.*\|\s*$")
+_QUOTE = re.compile(r"^\s{0,3}>\s?", re.MULTILINE)
+_KINDS = {"paragraph_open": "paragraph", "blockquote_open": "quote", "table_open": "table"}
 _RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -98,49 +98,28 @@ def text_without_markup(markdown: str) -> str:
     return _MARKUP.sub(lambda match: match[0] if match["code"] else _blank(match), markdown)
 
 
+@cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark").enable("table").disable(["inline", "html_block"])
+
+
 def _blocks(markdown: str) -> Iterator[Claim]:
-    front = _FRONT_MATTER.match(markdown)
-    place = front.end() if front else 0
-    kind, start, heading, fence = "", place, "", ""
-    lines: list[str] = []
-
-    for line in [*markdown[place:].splitlines(keepends=True), "\n"]:
-        opening = _FENCE.match(line)
-        new = block_kind(line, kind)
-        if fence:
-            fence = "" if opening and opening[1].startswith(fence) else fence
-            new = ""
-        elif opening:
-            fence, new = opening[1], ""
-        title = _HEADING.match(line) if not fence else None
-        if kind and (new != kind or (new == "item" and _ITEM.match(line)) or title):
-            text = "".join(lines)
-            if _UNDERLINE.match(line) and kind == "paragraph":
-                heading = text.strip()
-            elif plain_text(heading).strip("0123456789. \t").lower() not in words_in("references"):
-                yield Claim(text, start, kind, heading=heading)
-            kind = ""
-        if title:
-            heading, new = title[1], ""
-        if new and not kind:
-            kind, start, lines = new, place, []
-        if new:
-            lines.append(line)
-        place += len(line)
-
-
-def block_kind(line: str, previous: str) -> str:
-    """Return the kind of block that a line belongs to; empty for a line that ends a block."""
-    if not line.strip() or _HEADING.match(line) or (_UNDERLINE.match(line) and previous == "paragraph"):
-        return ""
-    if line.startswith(("    ", "\t")) and not previous and not _ITEM.match(line):
-        return ""
-    for kind, pattern in (("quote", _QUOTE), ("table", _ROW), ("item", _ITEM)):
-        if pattern.match(line):
-            return kind
-    if previous == "table" or _RULE.match(line):
-        return ""
-    return previous if previous in {"item", "quote"} else "paragraph"
+    """Yield the paragraphs, list items, tables and block quotes with the heading above, but not within one another."""
+    markdown = _FRONT_MATTER.sub(_blank, markdown)
+    lines = markdown.split("\n")
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    heading, end, is_skipped = "", 0, False
+    tokens = _parser().parse(markdown)
+    for token, content in pairwise(tokens):
+        kind = _KINDS.get(token.type)
+        first, last = token.map or (0, 0)
+        if token.type == "heading_open":
+            heading = content.content
+            is_skipped = plain_text(heading).strip("0123456789. \t").lower() in words_in("references")
+        elif kind and first >= end and not is_skipped:
+            end = last if kind in {"quote", "table"} else end
+            is_item = kind == "paragraph" and token.level > 0
+            yield Claim("\n".join(lines[first:last]), starts[first], "item" if is_item else kind, heading=heading)
 
 
 def claims_of_block(block: Claim) -> Iterator[Claim]:
@@ -150,7 +129,7 @@ def claims_of_block(block: Claim) -> Iterator[Claim]:
         return
     text = block.text
     if block.kind == "quote":
-        text = re.sub(r"^\s{0,3}>\s?", _blank, text, flags=re.MULTILINE)
+        text = _QUOTE.sub(_blank, text)
         quote = _ATTRIBUTION.sub(_blank, plain_text(text))
         is_callout = phrase_pattern("callouts").match(quote.strip())
         if _LETTER.search(quote) and not is_callout:

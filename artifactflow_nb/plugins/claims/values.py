@@ -6,13 +6,13 @@ keys of JSON, and the expression that computed a single number.
 
 import ast
 import csv
+import html
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from html.parser import HTMLParser
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ _NUMPY = re.compile(
     r"^(?:np\.)?(?:float|int|uint)\d*\((.*)\)$|^(?:Decimal|Fraction|Timestamp|datetime64)\('(.*)'\)$", re.DOTALL
 )
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_ROW_TAG, _CELL_TAG = re.compile(r"<tr\b", re.IGNORECASE), re.compile(r"<t[dh]\b", re.IGNORECASE)
+_CELL_END = re.compile(r"</(?:t[dhr]|table)\b", re.IGNORECASE)
 _SERIES_END = re.compile(r"^(?:Name: (.*?), )?(?:Length: \d+, )?dtype: ")
 
 
@@ -244,47 +246,22 @@ def plain_table(lines: Sequence[str]) -> list[list[str]] | None:
     return [["", *names] if is_indexed else names, *body]
 
 
-class _TableParser(HTMLParser):
-    """Collects the tables of an HTML output."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tables: list[list[list[str]]] = []
-        self._cell: list[str] | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        del attrs
-        if tag == "table":
-            self.tables.append([])
-        elif tag == "tr" and self.tables:
-            self.tables[-1].append([])
-        elif tag in {"td", "th"} and self.tables and self.tables[-1]:
-            self.tables[-1][-1].append("")
-            self._cell = self.tables[-1][-1]
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in {"td", "th"}:
-            self._cell = None
-
-    def handle_data(self, data: str) -> None:
-        if self._cell is not None:
-            self._cell[-1] += data
-
-
-def html_tables(html: str) -> list[list[list[str]]]:
+def html_tables(text: str) -> list[list[list[str]]]:
     """Return the tables of an HTML text; the row that pandas makes for the name of an index is left out."""
-    if "<table" not in html:
-        return []
-    parser = _TableParser()
-    parser.feed(html)
     tables = []
-    for table in parser.tables:
-        rows = [[" ".join(cell.split()) for cell in row] for row in table if row]
+    for table in re.split(r"<table\b", text, flags=re.IGNORECASE)[1:]:
+        rows = [[_cell_text(cell) for cell in _CELL_TAG.split(row)[1:]] for row in _ROW_TAG.split(table)[1:]]
+        rows = [row for row in rows if row]
         if len(rows) > 2 and not any(rows[1][1:]) and rows[1][0]:  # noqa: PLR2004
             del rows[1]
         if len(rows) > 1:
             tables.append(rows)
     return tables
+
+
+def _cell_text(cell: str) -> str:
+    text = _CELL_END.split(cell.partition(">")[2], maxsplit=1)[0]
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", text) if "<" in text else text).split())
 
 
 def read_data_files(paths: Sequence[str | Path], reader: OutputReader) -> Iterator[Value]:
