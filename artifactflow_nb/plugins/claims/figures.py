@@ -351,6 +351,13 @@ def _chinese_numbers(rest: str, text: str) -> Iterator[Figure]:
             yield _with_unit(figure, text)
 
 
+@cache
+def noun_pattern() -> re.Pattern[str]:
+    """Return a pattern for the counted noun behind a number, without a Chinese counter."""
+    counter = alternatives(words_in("counters"))
+    return re.compile(rf"\s?(?:(?:{counter})(?=[{CJK}]))?([A-Za-z][a-z]+|[{CJK}]{{1,4}})")
+
+
 def with_context(figures: list[Figure], text: str) -> Iterator[Figure]:
     """Yield the figures with what surrounds them: about, ±, ranges and the counted noun."""
     for index, figure in enumerate(figures):
@@ -369,7 +376,6 @@ def with_context(figures: list[Figure], text: str) -> Iterator[Figure]:
             if _RANGE_JOIN.fullmatch(joint) or is_between:
                 changes |= {"dimension": following.dimension, "factor": following.factor}
         if figure.kind == "number" and not figure.dimension and not changes.get("dimension"):
-            counter = alternatives(words_in("counters"))
-            noun = re.match(rf"\s?([A-Za-z][a-z]+|(?:(?:{counter})(?=[{CJK}]))?[{CJK}]{{1,4}})", after)
-            changes["noun"] = next(iter(terms(re.sub(rf"^(?:{counter})(?=.)", "", noun[1]))), "") if noun else ""
+            noun = noun_pattern().match(after)
+            changes["noun"] = next(iter(terms(noun[1])), "") if noun else ""
         yield replace(figure, **changes) if changes else figure

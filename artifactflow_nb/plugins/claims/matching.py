@@ -10,11 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations
+from typing import TypeVar
 
 from artifactflow_nb.plugins.claims.figures import Figure, agrees
 from artifactflow_nb.plugins.claims.language import lists, pattern_of, phrase_pattern, terms, units
 from artifactflow_nb.plugins.claims.prose import Claim, clauses
 from artifactflow_nb.plugins.claims.values import Place, Value
+
+K = TypeVar("K")
 
 _MIN_PREFIX = 3
 _CERTAIN_DIGITS = 4
@@ -55,13 +58,25 @@ class Context:
             return False
         return any(len(word) >= _MIN_PREFIX and (word.startswith(term) or term.startswith(word)) for word in self.terms)
 
+    def known(self, labels: Sequence[str]) -> frozenset[str]:
+        """Return the terms that the claim has among the terms of labels, which are in alphabetical order."""
+        found: set[str] = set()
+        for word in self.terms:
+            found.update(labels[bisect_left(labels, word) : bisect_left(labels, f"{word}\U0010ffff")])
+            found.update(word[:end] for end in range(_MIN_PREFIX, len(word)))
+        return frozenset(filter(self.has, found))
+
     def overlap(self, value: Value) -> int:
         """Return how many terms of a value's labels the claim has."""
         return sum(map(self.has, value.labels))
 
     def place_of(self, label: str, found: Iterable[str]) -> int | None:
         """Return where a label ends in the claim; None if a part of the label is missing in the claim."""
-        if label and (match := re.search(rf"(?<![^\W_]){re.escape(label)}(?![^\W_])", self.text)):
+        if (
+            label
+            and label in self.text
+            and (match := re.search(rf"(?<![^\W_]){re.escape(label)}(?![^\W_])", self.text))
+        ):
             return None if label == "A" and not self.text[: match.start()].strip() else match.end()
         required = [term for term in found if not term.isdigit() or term in self.text]
         if not required or not all(map(self.has, required)):
@@ -157,10 +172,11 @@ class ValueIndex:
             return None
         years = {str(other.date[0]) for other in context.figures if other.kind == "year" and figure.kind == "number"}
         by_size: dict[float, Value] = {}
-        named = {id(each): each for term, those in self._by_term.items() if context.has(term) for each in those}
-        for value in named.values():
-            end = self.label_end(value, context)
-            if end is None or not is_comparable(figure, value.figure) or years - value.labels:
+        columns = (self._by_column.get(term, ()) for term in context.known(self._terms))
+        for value in {id(value): value for column in columns for value in column}.values():
+            if years - value.labels or not is_comparable(figure, value.figure):
+                continue
+            if (end := self.label_end(value, context)) is None:
                 continue
             if any(agrees(other, value.figure) or agrees(value.figure, other) for other in context.figures):
                 continue
@@ -173,12 +189,16 @@ class ValueIndex:
         return next(iter(by_size.values()))
 
     @cached_property
-    def _by_term(self) -> dict[str, list[Value]]:
-        index: dict[str, list[Value]] = {}
-        for value in self.values:
-            for term in value.column:
-                index.setdefault(term, []).append(value)
-        return index
+    def _terms(self) -> list[str]:
+        return sorted({*self._by_column, *self._by_row})
+
+    @cached_property
+    def _by_column(self) -> dict[str, list[Value]]:
+        return _grouped((term, value) for value in self.values for term in value.column)
+
+    @cached_property
+    def _by_row(self) -> dict[str, list[Value]]:
+        return _grouped((term, value) for value in self.values if value.table >= 0 for term in value.row)
 
     def label_end(self, value: Value, context: Context) -> int | None:
         """Return where the labels of a value end in the claim; None if a label is missing."""
@@ -203,24 +223,37 @@ class ValueIndex:
         if _digits(figure) < _DERIVED_DIGITS or figure.kind != "number":
             return None
         matches: dict[str, Match] = {}
-        for table in self._columns.values():
-            named = [value for value in table if value.row and all(map(context.has, value.row))]
-            column_named = all(map(context.has, table[0].column)) and bool(table[0].column)
-            column = table if column_named else []
-            for expression, result, step in one_step_expressions(named[:_MOST_ROWS], column, context):
+        known = context.known(self._terms) if context.hints else frozenset()
+        rows = {id(value): value for term in known for value in self._by_row.get(term, ()) if value.row <= known}
+        named = _grouped((_column_of(value), value) for value in rows.values() if value.figure.kind == "number")
+        for key, column in self._columns.items():
+            column_named = bool(column[0].column) and column[0].column <= known
+            if not column_named and key not in named:
+                continue
+            expressions = one_step_expressions(named.get(key, ())[:_MOST_ROWS], column if column_named else (), context)
+            for expression, result, step in expressions:
                 size = figure.value / (100 if figure.dimension == "percent" and expression[1] == "/" else 1)
                 half = figure.step / (200 if size != figure.value else 2)
                 if abs(abs(result) - abs(size)) <= half * (1 + 1e-6) + step:
-                    matches[expression[0]] = Match("supported", expression[0], table[0].place)
+                    matches[expression[0]] = Match("supported", expression[0], column[0].place)
         return next(iter(matches.values())) if len(matches) == 1 else None
 
     @cached_property
     def _columns(self) -> dict[tuple[int, str], list[Value]]:
-        columns: dict[tuple[int, str], list[Value]] = {}
-        for value in self.values:
-            if value.table >= 0 and value.figure.kind == "number":
-                columns.setdefault((value.table, value.place.column), []).append(value)
+        numbers = (value for value in self.values if value.table >= 0 and value.figure.kind == "number")
+        columns = _grouped((_column_of(value), value) for value in numbers)
         return {key: column for key, column in columns.items() if len(column) > 1}
+
+
+def _column_of(value: Value) -> tuple[int, str]:
+    return value.table, value.place.column
+
+
+def _grouped(pairs: Iterable[tuple[K, Value]]) -> dict[K, list[Value]]:
+    groups: dict[K, list[Value]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def _size(value: Value) -> float:
