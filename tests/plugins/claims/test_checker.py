@@ -32,6 +32,7 @@ SOURCE = (
         ("2020年共采集样本2.3万份。", "contradicted", "figures"),
         ("The mean temperature fell by 1.2 °C between 1990 and 2020.", "contradicted", "order"),
         ("Sea ice melted faster in the west than in the east.", "contradicted", "order"),
+        ("The paper was written by Nora Lind in Oslo.", "unsupported", "names"),
         ("The ferry leaves at 9.", "unsupported", "figures"),
         ("The lake is deep and cold.", "uncheckable", ""),
     ],
