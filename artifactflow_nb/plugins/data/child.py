@@ -4,7 +4,6 @@ A request on standard input has the name of a method of `QueryServer` and its ar
 an error text, which is empty after success, and the value. The process ends when its standard input is closed.
 """
 
-import mmap
 import os
 import pickle
 import queue
@@ -19,14 +18,16 @@ from itertools import accumulate
 from math import isfinite, isnan
 from typing import Any
 
-from artifactflow_nb.plugins.data.snapshot import MAX_CATEGORIES, MIN_GROUP
-from artifactflow_nb.plugins.data.statements import Refused, Statement, first_lines, quoted
+from artifactflow_nb.plugins.data.snapshot import MAX_CATEGORIES, MIN_GROUP, quoted
+from artifactflow_nb.plugins.data.statements import Refused, Statement, first_lines
 
 MAX_CELL_CHARS = 2_000
 MAX_RESULT_CHARS = 5_000_000
-_THREADS = 2
 _MEMORY_BYTES = 2_000_000_000
-_LOCKS = "SET enable_external_access = false; SET GLOBAL TimeZone = 'UTC'; SET lock_configuration = true"
+_LOCKS = (
+    "SET GLOBAL pandas_analyze_sample = 1000000000000; SET GLOBAL TimeZone = 'UTC'; "
+    "SET enable_external_access = false; SET lock_configuration = true"
+)
 _KINDS = {
     "VARCHAR": "text", "ENUM": "text", "UUID": "text", "DOUBLE": "number", "FLOAT": "number", "DECIMAL": "number",
     "BOOLEAN": "boolean", "DATE": "date", "TIMESTAMP WITH TIME ZONE": "time in UTC", "INTERVAL": "duration",
@@ -46,7 +47,7 @@ class QueryServer:
         import duckdb
 
         options: dict[str, Any] = {
-            "threads": _THREADS, "memory_limit": f"{_MEMORY_BYTES}B", "python_enable_replacements": False,
+            "threads": 2, "memory_limit": f"{_MEMORY_BYTES}B", "python_enable_replacements": False,
             "autoinstall_known_extensions": False, "autoload_known_extensions": False, "temp_directory": "",
         }  # fmt: skip
         self._connection = duckdb.connect(":memory:", config=options)
@@ -56,21 +57,21 @@ class QueryServer:
         self._frames: dict[str, Any] = {}
         self._see: dict[str, str] = {}
 
-    def add(self, name: str, see: str, path: str, pickled: bytes, spans: list[tuple[int, int]]) -> None:
-        """Load a frame whose buffers lie in a file, at these spans of bytes."""
-        mapped = memoryview(b"")
-        if any(start < end for start, end in spans):  # no empty file can be mapped
-            with open(path, "rb") as file:  # noqa: PTH123 - the file is mapped
-                mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        frame = pickle.loads(pickled, buffers=[mapped[start:end] for start, end in spans])  # noqa: S301 - from the process of the notebook
-        if see != "rows":  # a type of DuckDB would name the categories, also in error messages
-            frame = frame.astype({name: "string" for name, dtype in frame.dtypes.items() if dtype.name == "category"})
-        self._frames[name], self._see[name] = frame, see
-
-    def drop(self, name: str) -> None:
-        """Forget a frame."""
+    def add(self, name: str, see: str, pickled: bytes) -> None:
+        """Take a shared frame; a frame that cannot be read is missing."""
+        self._see[name] = see
         self._frames.pop(name, None)
-        self._see.pop(name, None)
+        with suppress(Exception):  # objects of a class that this process lacks
+            frame = pickle.loads(pickled)  # noqa: S301 - from the process of the notebook
+            if see != "rows":  # a type of DuckDB would name the categories, also in error messages
+                texts = {name: "string" for name, dtype in frame.dtypes.items() if dtype.name == "category"}
+                frame = frame.astype(texts)
+            self._frames[name] = frame
+
+    def _frame(self, name: str) -> Any:
+        if name not in self._frames:
+            raise Refused(f"The table {name} is missing: its objects cannot be handed to the process of the query.")
+        return self._frames[name]
 
     def query(self, sql: str, max_rows: int) -> dict[str, Any]:
         """Run a SELECT of a model and return its columns, first rows, tables and SQL; `Refused` for other queries."""
@@ -78,7 +79,7 @@ class QueryServer:
 
         statement = Statement(self._connection, sql)
         used = statement.tables(self._see)
-        frames = {name: self._frames[name] for name in used}
+        frames = {name: self._frame(name) for name in used}
         if hidden := [name for name, see in used.items() if see == "schema"]:
             raise Refused(f"Models see the columns of {', '.join(hidden)} only: write the SQL for the person to run.")
         if guarded := [name for name, see in used.items() if see == "aggregates"]:
@@ -114,14 +115,11 @@ class QueryServer:
         return columns, [[cell(value) for value in row] for row in rows]
 
     def describe(self, name: str, kinds: Mapping[str, str]) -> list[list[Any]]:
-        """Return a row for each column of a frame: `DESCRIBED`.
-
-        If models may see only aggregates of the frame, ranges and categories of fewer than five rows are left out.
-        """
+        """Return a row for each column of a frame, `DESCRIBED`, without what models may not see of the frame."""
         n_least = 1 if self._see[name] == "rows" else MIN_GROUP
         described = []
         for column, kind in kinds.items():
-            frame = {name: self._frames[name][[column]]}  # the time to register a frame grows with its columns
+            frame = {name: self._frame(name)[[column]]}  # the time to register a frame grows with its columns
             text, table, is_number = quoted(column), quoted(name), kind in {"integer", "number"}
             facts = [f"{bound}({text})" if n_least == 1 else "NULL" for bound in ("min", "max")]
             facts += [f"{moment}(CAST({text} AS DOUBLE))" if is_number else "NULL" for moment in ("avg", "stddev_samp")]
@@ -150,6 +148,8 @@ def cell(value: Any) -> Any:
             return value
         case int():
             return str(value)
+        case Decimal() if value.is_finite() and Decimal(f"{value:.15g}") != value:  # more digits than a float has
+            return str(value)
         case float() | Decimal():
             number = float(value)
             return number if isfinite(number) else None if isnan(number) else str(number)
@@ -162,14 +162,14 @@ def cell(value: Any) -> Any:
             return text if len(text) <= MAX_CELL_CHARS else text[:MAX_CELL_CHARS] + "…"
 
 
-def serve() -> None:
-    """Answer the requests on standard input; the main function of the process."""
+def serve(n_bytes: int) -> None:
+    """Answer the requests on standard input, as the main function of a process for frames of this size."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process of the notebook, which ends this one
     with suppress(ImportError, ValueError, OSError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_DATA, (2 * _MEMORY_BYTES, 2 * _MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_DATA, (n_most := 2 * (_MEMORY_BYTES + n_bytes), n_most))
     requests: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of a library is no reply

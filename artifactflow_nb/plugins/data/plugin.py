@@ -73,13 +73,14 @@ class Data(DataResults, CardMixin):
         self._thread = workbench._thread  # noqa: SLF001 - an accessor is a part of its workbench
         self._shared: SharedData = self._thread.engine.service(SharedData)
 
-    def share(self, *, see: See = "rows", **frames: "pd.DataFrame") -> None:
+    def share(self, *unnamed: Any, see: See = "rows", **frames: "pd.DataFrame") -> None:
         """Share snapshots of DataFrames under their names: `wb.data.share(casts=casts, stations=stations)`.
 
         From now on, agents have the tools `list_data`, `describe_data` and `query_data`; sharing is the consent for
         their queries. A name that is shared already gets the new snapshot.
 
         Args:
+            unnamed: Nothing; each frame needs a name.
             see: What models may see: `rows` for the results of any query, `aggregates` for aggregates of at least 5
                 rows, `schema` for names and types of columns.
             frames: The DataFrames by the names that SQL gives them.
@@ -89,7 +90,7 @@ class Data(DataResults, CardMixin):
         """
         if find_spec("duckdb") is None:
             raise UsageError("Queries need DuckDB, which is not installed: pip install 'artifactflow-nb[data]'")
-        if not frames:
+        if unnamed or not frames:
             raise UsageError("Pass DataFrames by name: wb.data.share(casts=casts).")
         names = {name.casefold(): name for name in self._shared.frames}
         for name in frames:

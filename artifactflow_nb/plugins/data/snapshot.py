@@ -1,6 +1,7 @@
 """`SharedFrame`: a snapshot of a DataFrame that SQL can read, with a fingerprint."""
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,10 @@ MIN_GROUP = 5
 MAX_CATEGORIES = 20
 """Most values of a column that are listed as its categories."""
 
+_MAX_DIGITS = 38  # of a DECIMAL
+_NO_TEXT = re.compile(r"[\0-\x1f\x7f\ud800-\udfff]|^\s*$")
+"""Column names that SQL or UTF-8 cannot write."""
+
 DESCRIBED = ("column", "type", "missing", "distinct", "min", "max", "mean", "stddev", "categories")
 
 _KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "number", "M": "time", "m": "duration"}
@@ -29,6 +34,7 @@ _OBJECTS: dict[str, tuple[str, Any]] = {
 """Kinds of columns of objects, by their content, and the types of pandas in which SQL reads them."""
 
 _ADVICE = {
+    "long decimal": "infinity, or decimals of more than 38 digits; convert it with .astype(float)",
     "period": "a period; convert it with .dt.to_timestamp()",
     "interval": "an interval; convert it with .astype(str)",
     "complex": "a complex number; share its real and imaginary parts",
@@ -38,7 +44,7 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SharedFrame:
     """A snapshot of a DataFrame under the name that SQL gives it; `columns` maps the columns to their kinds."""
 
@@ -67,8 +73,8 @@ class SharedFrame:
     @property
     def schema(self) -> str:
         """The table with its columns in one line, without values."""
-        columns = ", ".join(f"{column} {kind}" for column, kind in self.columns.items())
-        return f"{self.name} ({len(self.frame):,} rows): {columns}"
+        columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in self.columns.items())
+        return f"{quoted(self.name)} ({len(self.frame):,} rows): {columns}"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -101,9 +107,9 @@ def _snapshot(name: str, frame: Any) -> "pd.DataFrame":
 
 def check_names(name: str, columns: list[Any]) -> None:
     """Raise `UsageError` for column names that SQL cannot tell apart."""
-    if others := [column for column in columns if not isinstance(column, str) or not column.strip()]:
+    if others := [column for column in columns if not isinstance(column, str) or _NO_TEXT.search(column)]:
         way = "rename the columns, e.g. with frame.columns = frame.columns.map(str)"
-        raise UsageError(f"{name} has a column {brief(others[0])}, whose name is no text; {way}.")
+        raise UsageError(f"{name} has a column {brief(others[0])}, whose name is no text of one line; {way}.")
     if not columns:
         raise UsageError(f"{name} has no columns; share a DataFrame that has one.")
     names: dict[str, str] = {}
@@ -131,6 +137,8 @@ def _readable(series: "pd.Series[Any]", label: str) -> "tuple[pd.Series[Any] | N
     if is_plain and (kind, dtype.itemsize) != ("f", 2):
         return None if getattr(dtype, "isnative", True) else series.astype(dtype.newbyteorder("=")), _KINDS[kind]
     inferred = pd.api.types.infer_dtype(series, skipna=True)
+    if inferred == "decimal" and _digits(series[series.notna()]) > _MAX_DIGITS:
+        inferred = "long decimal"
     if inferred in _OBJECTS and dtype != "longdouble":
         try:  # None also stands for the NaN of decimals, which SQL cannot read
             values = series.where(series.notna(), None) if kind == "O" else series
@@ -140,6 +148,17 @@ def _readable(series: "pd.Series[Any]", label: str) -> "tuple[pd.Series[Any] | N
     types = sorted({type(value).__name__ for value in series[series.notna()].head(10_000)})
     advice = f"{dtype} values ({', '.join(types[:5])}); convert it to text, numbers or times"
     raise UsageError(f"{label} holds {_ADVICE.get(inferred, _ADVICE.get(str(dtype).partition('[')[0], advice))}.")
+
+
+def _digits(decimals: "pd.Series[Any]") -> int:
+    """Return the digits that a column needs before and after the point together; 99 if a value is infinite."""
+    sizes = ((v.adjusted() + 1, -v.as_tuple().exponent) if v.is_finite() else (99, 0) for v in decimals)
+    return sum(max(0, *side) for side in zip(*sizes, strict=True))
+
+
+def quoted(name: str) -> str:
+    """Return a name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _buffer(series: "pd.Series[Any]") -> memoryview:

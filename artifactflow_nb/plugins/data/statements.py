@@ -9,16 +9,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from artifactflow_nb.plugins.data.snapshot import MIN_GROUP
+from artifactflow_nb.plugins.data.snapshot import MIN_GROUP, quoted
 
 TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "repeat_row"})
 DENIED_FUNCTIONS = re.compile(
     r"(duckdb|pragma|pg|json_(de)?serialize|json_execute|read|write|scan|query|current_setting|getvariable|getenv)(_|$)"
 )
 AGGREGATES = frozenset({
-    "avg", "corr", "count", "count_star", "covar_pop", "covar_samp", "favg", "fsum", "kahan_sum", "mean", "regr_avgx",
-    "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "stddev",
-    "stddev_pop", "stddev_samp", "sum", "sumkahan", "var_pop", "var_samp", "variance", "approx_count_distinct",
+    "avg", "corr", "count", "count_star", "covar_pop", "covar_samp", "mean", "regr_avgx", "regr_avgy", "regr_count",
+    "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "stddev", "stddev_pop",
+    "stddev_samp", "sum", "var_pop", "var_samp", "variance", "approx_count_distinct",
 })  # fmt: skip
 """Aggregates whose result is the value of no single row, unlike `min`, `median` or `list`."""
 
@@ -56,7 +56,9 @@ class Statement:
 
     def tables(self, shared: Mapping[str, str]) -> dict[str, str]:
         """Return the shared tables that the query reads; `Refused` if the query reads anything else."""
-        common = {entry["key"].casefold() for node in _walk(self._root) for entry in _entries(node.get("cte_map"))}
+        common = {
+            entry["key"].casefold() for node in _walk(self._root) for entry in node.get("map", ()) if "key" in entry
+        }
         used: set[str] = set()
         for node in _walk(self._root):
             if node.get("type") == "BASE_TABLE":
@@ -67,6 +69,8 @@ class Statement:
             function = _function(node.get("function", node))
             if node.get("type") == "TABLE_FUNCTION" and function not in TABLE_FUNCTIONS:
                 raise Refused(f"The table function {function!r} is not allowed; read shared tables only.")
+            if str(node.get("show_type")).startswith("SHOW"):
+                raise Refused("SHOW is not allowed; list_data names the shared tables.")
             if DENIED_FUNCTIONS.match(function):
                 raise Refused(f"The function {function!r} is not allowed.")
         return {name: see for name, see in shared.items() if name.casefold() in used}
@@ -77,7 +81,7 @@ class Statement:
         node, table = self.node, self.node.get("from_table", {})
         if node.get("type") != "SELECT_NODE" or table.get("type") != "BASE_TABLE" or table.get("sample"):
             raise Refused(f"{rule}: read that table alone, without joins, subqueries and set operations.")
-        if any(_entries(node.get("cte_map"))) or node.get("qualify") or node.get("sample"):
+        if node["cte_map"]["map"] or node.get("qualify") or node.get("sample"):
             raise Refused(f"{rule}: write no WITH, QUALIFY and SAMPLE.")
         parts = [node.get(part) for part in ("select_list", "modifiers", "having", "where_clause", "group_expressions")]
         counts = ["count(*)", *sorted({*_counts(parts, rule, scalars)})]
@@ -88,18 +92,9 @@ class Statement:
         node["having"] = having
 
 
-def quoted(name: str) -> str:
-    """Return a name as an identifier of SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def first_lines(error: Exception) -> str:
     """Return the message of an error of DuckDB, without the drawing of the place."""
     return str(error).partition("\n\nLINE")[0].strip()[:600]
-
-
-def _entries(cte_map: Any) -> list[dict[str, Any]]:
-    return cte_map.get("map", []) if isinstance(cte_map, dict) else []
 
 
 def _walk(value: Any) -> Iterator[dict[str, Any]]:

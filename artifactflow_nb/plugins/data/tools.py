@@ -4,6 +4,7 @@ Agents have the tools from the first `wb.data.share` on. The descriptions name t
 need not guess them; a run keeps the descriptions that it started with.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ SHOWN_ROWS = 50
 """Most rows of a result in a prompt; the person gets all stored rows."""
 
 _CELL_CHARS = 200
+_LIMIT, _ORDER = re.compile(r"\blimit\b", re.IGNORECASE), re.compile(r"\border\s+by\b", re.IGNORECASE)
 _MAX_TABLES = 5  # in descriptions of tools
 _MAX_SCHEMA_CHARS = 2_000
 _TIMEOUT_S = 4 * QUERY_TIMEOUT_S  # queries of agents that work at the same time wait for each other
@@ -82,8 +84,7 @@ def result_text(result: QueryResult) -> str:
     lines = [f"{size}. Cite the figures as [{result.evidence_id}].\n", table]
     if n_rows > SHOWN_ROWS:
         lines.append(f"\nOnly the first {SHOWN_ROWS} rows are shown. Aggregate, or select fewer rows.")
-    words = result.sql.upper().split()
-    if "LIMIT" in words and "ORDER" not in words:
+    if _LIMIT.search(result.sql) and not _ORDER.search(result.sql):
         lines.append("\nWithout ORDER BY, any rows may be among those that LIMIT keeps.")
     return "\n".join(lines)
 

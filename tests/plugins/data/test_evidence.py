@@ -175,7 +175,7 @@ def test_stop_ends_a_running_query(workbench: OpenWorkbench) -> None:
     wb.data.share(casts=CASTS)
     run = wb.ask("Which site is warmer?")
     process = wb.data._shared._process
-    until(lambda: process._process is not None and process._loaded)
+    until(lambda: process._process is not None)
     child = process._process
     run.cancel()
     run.wait()
@@ -240,3 +240,19 @@ def test_damaged_result_of_a_file_is_refused(content: str) -> None:
     row = {"evidence_id": "data:c-1", "title": "", "sql": "", "tables": "", "duration_ms": 1.0, "result_json": content}
     with pytest.raises(ValueError, match=r"result_json|columns"):
         QueryResult.from_row(row)
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_warned"),
+    [
+        ("SELECT * FROM casts\nlimit(1)", True),
+        ("SELECT * FROM casts ORDER BY temp LIMIT 1", False),
+        ("SELECT count(*) AS unlimited FROM casts", False),
+    ],
+)
+def test_limit_without_order_is_told(workbench: OpenWorkbench, sql: str, is_warned: bool) -> None:
+    model = af.ScriptedModel([query(sql), "Done."])
+    wb = workbench(model=model)
+    wb.data.share(casts=CASTS)
+    wb.ask("Which?").wait()
+    assert ("Without ORDER BY" in model.requests[1].messages[-1].content) is is_warned

@@ -332,6 +332,8 @@ COLUMNS = [
     (pd.Series([1.5, None], dtype="float16"), [1.5, None]),
     (pd.Series(pd.arrays.SparseArray([0, 1.5])), [0, 1.5]),
     (pd.Series([Decimal("1.25"), Decimal("NaN")]), [1.25, None]),
+    (pd.Series([Decimal("1.25"), Decimal("12345678901234567.89")]), [1.25, "12345678901234567.89"]),
+    (pd.Series([*[Decimal("1.1")] * 2000, Decimal("123456.123456")]), [*[1.1] * 2000, 123456.123456]),
     (pd.Series([2**64 - 1, 2**53 + 1], dtype="uint64"), [str(2**64 - 1), 2**53 + 1]),
     (pd.Series(pd.to_datetime(["2020-01-02", None])).astype("category"), ["2020-01-02T00:00:00", None]),
     (pd.Series([float("inf"), -0.5]), ["inf", -0.5]),
@@ -341,7 +343,7 @@ COLUMNS = [
 @pytest.mark.parametrize(("column", "expected"), COLUMNS, ids=lambda value: str(getattr(value, "dtype", "")))
 async def test_column_of_an_unusual_type_keeps_its_values(process: QueryProcess, column: Any, expected: Any) -> None:
     frame = SharedFrame.of("t", pd.DataFrame({"x": column}), "rows")
-    reply = await process.request([frame], "query", "SELECT x FROM t", 10, timeout_s=60)
+    reply = await process.request([frame], "query", "SELECT x FROM t", 5_000, timeout_s=60)
     assert [value for (value,) in reply["rows"]] == expected
 
 
@@ -366,5 +368,5 @@ async def test_table_that_cannot_be_handed_over_stops_no_other(process: QueryPro
     strange = SharedFrame.of("strange", pd.DataFrame({"x": [Money("1.5")]}), "rows")
     reply = await process.request([*FRAMES, strange], "query", "SELECT count(*) FROM casts", 10, timeout_s=60)
     assert reply["rows"] == [[N]]
-    with pytest.raises(ToolError, match="The table strange is missing: it cannot be handed to the process"):
+    with pytest.raises(ToolError, match="The table strange is missing"):
         await process.request([*FRAMES, strange], "query", "SELECT x FROM strange", 10, timeout_s=60)

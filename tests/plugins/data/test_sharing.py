@@ -2,6 +2,7 @@
 
 import datetime as dt
 import sys
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,11 @@ class ForeignFrame:
         (pd.DataFrame({"x": [2**70, 1]}, dtype=object), "more than 64 bits"),
         (pd.DataFrame({"x": pd.period_range("2020", periods=2, freq="M")}), ".dt.to_timestamp()"),
         (pd.DataFrame({"x": [1j]}), "complex"),
+        (pd.DataFrame({"a\ud800": [1]}), "whose name is no text of one line"),
+        (pd.DataFrame({"a\nb": [1]}), "whose name is no text of one line"),
+        (pd.DataFrame({" ": [1]}), "whose name is no text of one line"),
+        (pd.DataFrame({"x": [Decimal("1e30"), Decimal("1e-9")]}), "decimals of more than 38 digits"),
+        (pd.DataFrame({"x": [Decimal("Infinity")]}), "infinity"),
         (pd.DataFrame({"x": [b"a"]}), "decode it"),
         (pd.DataFrame({"x": [dt.time(9)]}), "times without a date"),
         (pd.Series([1]), "Call .to_frame() first"),
@@ -105,7 +111,7 @@ def test_agents_have_the_tools_from_the_first_share_on(workbench: OpenWorkbench)
     added = [name for name in wb._thread.engine.lead.tool_names if name not in before]
     assert added == ["list_data", "describe_data", "query_data"]
     query = next(entry for entry in wb._thread.engine.tools if entry.name == "query_data")
-    assert "casts (3 rows): site text, temp number" in query.description
+    assert '"casts" (3 rows): "site" text, "temp" number' in query.description
 
 
 def test_card_shows_frames_and_says_how_to_share(workbench: OpenWorkbench) -> None:
@@ -128,8 +134,9 @@ def test_errors_of_sharing_say_what_to_do(workbench: OpenWorkbench, monkeypatch:
     wb.data.share(casts=CASTS)
     with pytest.raises(UsageError, match="'Casts' is in use in another case"):
         wb.data.share(Casts=CASTS)
-    with pytest.raises(UsageError, match="Pass DataFrames by name"):
-        wb.data.share()
+    for unnamed in ((), (CASTS,)):
+        with pytest.raises(UsageError, match="Pass DataFrames by name"):
+            wb.data.share(*unnamed)
     with pytest.raises(UsageError, match="see is 'all'"):
         wb.data.share(casts=CASTS, see="all")
     with pytest.raises(UsageError, match="'stations' is not shared. Shared: casts"):
