@@ -16,7 +16,7 @@ from enum import Enum
 
 from artifactflow_nb.core.clock_ids import Clock, Ids
 from artifactflow_nb.core.messages import Message
-from artifactflow_nb.core.text.format import clip, storable_text
+from artifactflow_nb.core.text.format import clip, storable_text, without_context
 from artifactflow_nb.errors import Conflict, NotFound, UsageError, brief
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import from_row, to_json, validate_row_count
@@ -531,7 +531,7 @@ def insert_message(
 
 
 def _one_line(title: str) -> str:
-    return clip(storable_text(title), TITLE_COLUMNS)
+    return clip(without_context(storable_text(title)), TITLE_COLUMNS)
 
 
 def _set_active(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> None:

@@ -29,7 +29,7 @@ CORE_LINES = 63_580
 PLUGIN_LINES = {"plugins": 165, "graphs": 2_450, "literature": 1_394, "projects": 7_380}
 
 LATER_PLUGINS = {
-    "claims": 2_850, "data": 1_150, "studies": 2_500, "mcp_server": 610, "crate": 800, "otel": 360, "acp": 420,
+    "claims": 2_850, "data": 1_150, "studies": 2_500, "mcp_server": 610, "crate": 800, "otel": 360, "acp": 470,
     "subscription": 180, "ablation": 377, "library": 400,
     "graders": 390,
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 It keeps the prompts and the variables of its environment in the folder. `write` asks for a permission, then calls
 `create_artifact` in its text, and answers once the prompt has the result; `logged_out` refuses sessions; `end` ends in
-the middle of a turn; `sleep` never answers.
+the middle of a turn; `sleep` never answers; a stop reason, also an unknown one, ends the turn after a text.
 """
 
 import asyncio
@@ -45,6 +45,9 @@ class SmallAgent:
         if BEHAVIOUR == "sleep":
             await asyncio.Event().wait()
         await self.client.session_update(session_id=session_id, update=acp.update_agent_thought_text("Hm."))
+        if BEHAVIOUR not in {"write", "end"}:
+            await self.say(session_id, "The note")
+            return schema.PromptResponse.model_construct(stop_reason=BEHAVIOUR)
         if "Created" in text or BEHAVIOUR == "end":
             await self.say(session_id, "The note ")
             if BEHAVIOUR == "end":

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,9 +11,14 @@ from typing import Any
 import acp
 import pytest
 from acp import schema
+from support.chat_endpoint import Answer, ChatServer
+from support.gated_model import GatedModel
+from support.replies import by_agent, call, decide
 
 import artifactflow_nb as af
+from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.plugins.acp.agent import ResearchAgent
+from artifactflow_nb.server.bodies import ChatBody
 from artifactflow_nb.server.lifecycle import RunLifecycle, open_lifecycle
 
 NOTE = [
@@ -107,6 +113,7 @@ async def test_question_is_answered_with_updates_for_text_calls_and_permissions(
     assert ends == ["completed", "completed"]
     [(call, options)] = editor.requests
     assert call.raw_input["content"] == "Two."
+    assert call.title == "lead agent wants to run rewrite_artifact: note"
     assert [option.kind for option in options] == ["allow_once", "allow_always", "reject_once"]
     decided = lifecycle.frames.approvals_df()
     assert decided["decided_by"].tolist() == ["acp:test-editor"]
@@ -136,13 +143,106 @@ async def test_turn_that_the_editor_cancels_cancels_the_run(tmp_path: Path) -> N
     lifecycle.close()
 
 
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_request_that_is_decided_in_a_notebook_keeps_the_editor_no_longer(tmp_path: Path) -> None:
+    lifecycle, editor = opened(tmp_path, NOTE), Editor()
+
+    async def decide_elsewhere() -> None:
+        [request] = await lifecycle.pending()
+        await lifecycle.call(lifecycle.decide(request["id"], Decision(approved=True, decided_by="notebook")))
+        await never()
+
+    editor.on_request = decide_elsewhere
+    async with connected(lifecycle, editor) as agent:
+        _, reply = await write_and_rewrite(agent, tmp_path)
+    assert reply.stop_reason == "end_turn"
+    assert editor.text().endswith("Rewritten.")
+    assert lifecycle.frames.approvals_df()["decided_by"].tolist() == ["notebook"]
+    lifecycle.close()
+
+
+async def test_editor_that_cancels_need_not_answer_its_question(tmp_path: Path) -> None:
+    lifecycle, editor = opened(tmp_path, NOTE), Editor()
+    async with connected(lifecycle, editor) as agent:
+        session = await agent.new_session(str(tmp_path))
+
+        async def cancel() -> None:
+            await agent.cancel(session.session_id)
+            await never()
+
+        editor.on_request = cancel
+        await agent.prompt(session.session_id, [acp.text_block("Write a note.")])
+        reply = await agent.prompt(session.session_id, [acp.text_block("Write another one.")])
+    assert reply.stop_reason == "cancelled"
+    assert lifecycle.frames.runs_df()["status"].tolist() == ["completed", "cancelled"]
+    lifecycle.close()
+
+
+async def test_prompt_that_is_cancelled_at_once_is_cancelled(tmp_path: Path) -> None:
+    """The editor may cancel before the run has begun."""
+    lifecycle = open_lifecycle(data_dir=tmp_path / "data", model=GatedModel(["Never."]))
+    async with connected(lifecycle, Editor()) as agent:
+        session = await agent.new_session(str(tmp_path))
+        prompt = asyncio.create_task(agent.prompt(session.session_id, [acp.text_block("Why?")]))
+        await asyncio.sleep(0)  # the prompt is sent first
+        await agent.cancel(session.session_id)
+        reply = await prompt
+    assert reply.stop_reason == "cancelled"
+    lifecycle.close()
+
+
+async def test_prompts_of_a_session_are_answered_one_after_the_other(tmp_path: Path) -> None:
+    """An editor may send a prompt while the request of the prompt before waits for the person."""
+    lifecycle, editor = opened(tmp_path, NOTE), Editor()
+    later: list[asyncio.Task[Any]] = []
+    async with connected(lifecycle, editor) as agent:
+
+        async def ask_more() -> None:
+            later.append(asyncio.create_task(agent.prompt(session.session_id, [acp.text_block("And now?")])))
+
+        session = await agent.new_session(str(tmp_path))
+        await agent.prompt(session.session_id, [acp.text_block("Write a note.")])
+        editor.on_request = ask_more
+        await agent.prompt(session.session_id, [acp.text_block("Write another one.")])
+        await asyncio.gather(*later)
+    assert len(editor.requests) == 1
+    assert editor.text() == "Written.Rewritten.Now."
+    lifecycle.close()
+
+
+async def test_call_of_a_cancelled_run_runs_no_longer_in_the_editor(tmp_path: Path) -> None:
+    @af.tool(permission="auto")
+    async def wait_for_ever(_ctx: af.ToolContext) -> str:
+        """Wait."""
+        is_called.set()
+        await never()
+        return ""
+
+    is_called = threading.Event()
+    model = af.ScriptedModel([af.ToolCall("wait_for_ever", {}), "Never."])
+    lifecycle, editor = open_lifecycle(data_dir=tmp_path / "data", model=model), Editor()
+    lifecycle.thread.engine.register_tool(wait_for_ever)
+    async with connected(lifecycle, editor) as agent:
+        session = await agent.new_session(str(tmp_path))
+        prompt = asyncio.create_task(agent.prompt(session.session_id, [acp.text_block("Wait.")]))
+        await asyncio.to_thread(is_called.wait)
+        await agent.cancel(session.session_id)
+        assert (await prompt).stop_reason == "cancelled"
+    states = [each.status for each in editor.updates if each.session_update.startswith("tool_call")]
+    assert states == ["in_progress", "failed"]
+    lifecycle.close()
+
+
 async def leave_waiting(lifecycle: RunLifecycle, folder: Path) -> str:
     """Close an editor while a request waits; return the session."""
     editor, is_asked = Editor(), asyncio.Event()
 
     async def never_answer() -> None:
         is_asked.set()
-        await asyncio.Event().wait()
+        await never()
 
     editor.on_request = never_answer
     async with connected(lifecycle, editor) as agent:
@@ -217,35 +317,150 @@ async def test_session_is_loaded_and_continued_by_another_process(tmp_path: Path
     lifecycle.close()
 
 
-async def test_attached_text_is_part_of_the_question(tmp_path: Path) -> None:
-    lifecycle = opened(tmp_path, ["Seen."])
-    attached = acp.resource_block(acp.embedded_text_resource("file:///notes.md", "Otters sleep."))
+async def test_attached_text_keeps_its_lines(tmp_path: Path) -> None:
+    """The name of a text is at the place where the person attached it, the text below the question."""
+    model = af.ScriptedModel(["Seen."])
+    lifecycle = open_lifecycle(data_dir=tmp_path / "data", model=model)
+    code = "def sleep():\n    if night:\n        return kelp"
+    attached = acp.resource_block(acp.embedded_text_resource("file:///work/otters.py", code))
     async with connected(lifecycle, Editor()) as agent:
         session = await agent.new_session(str(tmp_path))
-        await agent.prompt(session.session_id, [acp.text_block("What do otters do?"), attached])
-        empty = await agent.prompt(session.session_id, [acp.text_block("  ")])
-    assert lifecycle.frames.runs_df()["question"].tolist() == [
-        "What do otters do?\n\nfile:///notes.md:\n\nOtters sleep."
+        await agent.prompt(session.session_id, [acp.text_block("Explain "), attached, acp.text_block(" briefly.")])
+        [listed] = (await agent.list_sessions()).sessions
+    [question] = lifecycle.frames.runs_df()["question"]
+    assert question == (f"Explain otters.py briefly.\n\n<context>\nfile:///work/otters.py:\n\n{code}\n</context>")
+    assert code in model.requests[0].messages[-1].content
+    assert listed.title == "Explain otters.py briefly."
+    lifecycle.close()
+
+
+async def test_attachments_that_cannot_be_read_are_told_and_the_rest_is_asked(tmp_path: Path) -> None:
+    long = "word " * 30_000
+    blocks = [
+        acp.text_block("Compare these:"),
+        acp.resource_block(acp.embedded_text_resource("file:///long.txt", long)),
+        acp.resource_block(acp.embedded_blob_resource("file:///table.bin", "AAAA")),
+        acp.image_block("AAAA", "image/png"),
+        acp.resource_link_block("gone.md", (tmp_path / "gone.md").as_uri()),
     ]
-    assert empty.stop_reason == "refusal"
+    editor, lifecycle = Editor(), opened(tmp_path, ["Compared."])
+    async with connected(lifecycle, editor) as agent:
+        session = await agent.new_session(str(tmp_path))
+        reply = await agent.prompt(session.session_id, blocks)
+    problems = editor.text().removesuffix("Compared.").split("\n\n")
+    assert [line.partition(".")[0] for line in problems[:2]] == ["Of long", "The attachment table"]
+    assert "only the first 100,000 characters" in problems[0]
+    assert problems[2].startswith("The attachment (image) is not read")
+    assert problems[3].startswith("The file gone.md is not searched: ")
+    assert reply.stop_reason == "end_turn"
+    [question] = lifecycle.frames.runs_df()["question"]
+    assert question.startswith("Compare these: long.txt table.bin (image) gone.md\n\n<context>")
+    assert long[:100_000] in question
+    lifecycle.close()
+
+
+async def test_prompt_without_words_is_told_in_the_chat(tmp_path: Path) -> None:
+    """An editor removes the prompt and the message of a turn that ends with `refusal`."""
+    editor, lifecycle = Editor(), opened(tmp_path, [])
+    async with connected(lifecycle, editor) as agent:
+        session = await agent.new_session(str(tmp_path))
+        reply = await agent.prompt(session.session_id, [acp.text_block("  ")])
+    assert editor.text() == "The question is empty. Write what you want to know."
+    assert reply.stop_reason == "end_turn"
+    assert lifecycle.frames.runs_df().empty
     lifecycle.close()
 
 
 async def test_attached_file_is_a_source(tmp_path: Path) -> None:
+    """A prompt of a link alone is a question, too."""
     notes = tmp_path / "notes.md"
     notes.write_text("# Otters\n\nOtters sleep in kelp at night.\n", encoding="utf-8")
     search = af.ToolCall("call_subagent", {"agent_name": "search_agent", "instruction": "Where do otters sleep?"})
-    turns = [search, af.ToolCall("web_search", {"query": "otters sleep"}), "Found.", "In kelp."]
-    lifecycle = opened(tmp_path, turns)
+    turns = [search, af.ToolCall("web_search", {"query": "otters sleep"}), "Found.", "In kelp.", "Read."]
+    model = af.ScriptedModel(turns)
+    lifecycle = open_lifecycle(data_dir=tmp_path / "data", model=model)
     async with connected(lifecycle, Editor()) as agent:
         session = await agent.new_session(str(tmp_path))
         link = acp.resource_link_block("notes.md", notes.as_uri())
         await agent.prompt(session.session_id, [acp.text_block("Where do otters sleep?"), link])
-        missing = acp.resource_link_block("gone.md", (tmp_path / "gone.md").as_uri())
-        refused = await agent.prompt(session.session_id, [acp.text_block("And now?"), missing])
+        await agent.prompt(session.session_id, [link])
+        page = acp.resource_link_block("Otters", "https://otters.example/sleep")
+        await agent.prompt(session.session_id, [page])
     assert lifecycle.frames.sources_df()["title"].tolist() == ["Otters"]
-    assert lifecycle.frames.runs_df()["question"].tolist() == ["Where do otters sleep?"]
-    assert refused.stop_reason == "refusal"
+    assert "Otters sleep in kelp at night." in model.requests[2].messages[-1].content
+    questions = lifecycle.frames.runs_df()["question"].tolist()
+    assert questions == ["Where do otters sleep? notes.md", "notes.md", "https://otters.example/sleep"]
+    lifecycle.close()
+
+
+class BusyEditor(Editor):
+    """An editor that takes nothing more after its first update until a run has ended."""
+
+    def __init__(self, has_ended: Callable[[], bool]) -> None:
+        super().__init__()
+        self.has_ended = has_ended
+
+    async def session_update(self, session_id: str, update: Any, **more: Any) -> None:
+        while not self.has_ended():  # noqa: ASYNC110 - the store tells
+            await asyncio.sleep(0.05)
+        await super().session_update(session_id, update, **more)
+
+
+async def test_busy_editor_gets_the_whole_text_once(tmp_path: Path) -> None:
+    """If many pieces wait for a reader, the reader gets the text so far instead."""
+    text = "".join(f"{i} " for i in range(3_000))
+    lifecycle = open_lifecycle(data_dir=tmp_path / "data", model=af.ScriptedModel([text], chunk_chars=4))
+    editor = BusyEditor(lambda: lifecycle.frames.runs_df()["status"].tolist() == ["completed"])
+    agent = ResearchAgent(lifecycle)
+    agent.on_connect(editor)  # no socket between, which would keep the pieces
+    session = await agent.new_session(str(tmp_path))
+    await agent.prompt(session.session_id, [acp.text_block("Count.")])
+    assert editor.text() == text
+    assert len(editor.updates) < 1_000
+    lifecycle.close()
+
+
+async def test_text_of_a_repeated_model_call_is_separated_from_the_first_try(tmp_path: Path) -> None:
+    script = iter([Answer("Otters sleep in", cut_after=1), Answer("Otters sleep at night.")])
+    with ChatServer(lambda _request: next(script)) as server:
+        model = af.OpenAIModel(server.base_url, "k", "m")
+        editor = Editor()
+        lifecycle = open_lifecycle(data_dir=tmp_path / "data", model=model)
+        async with connected(lifecycle, editor) as agent:
+            session = await agent.new_session(str(tmp_path))
+            await agent.prompt(session.session_id, [acp.text_block("When?")])
+        lifecycle.close()
+    assert editor.text() == "Otters sleep in\n\n(The reply broke off and begins again.)\n\nOtters sleep at night."
+
+
+async def test_plan_stays_whole_when_another_editor_continues_its_run(tmp_path: Path) -> None:
+    steps = {"title": "The plan", "steps": [{"title": "Write"}, {"title": "Check"}, {"title": "End"}]}
+    turns = {
+        "agent": [call("plan_create", **steps), "Done."],
+        "executor": [call("rewrite_artifact", id="note", content="Two."), "1.", "2.", "3."],
+        "replanner": [decide("continue")] * 2,
+        "summarizer": ["Sum."],
+    }
+    lifecycle, editor = opened(tmp_path, NOTE[:2]), Editor()
+    async with connected(lifecycle, Editor()) as agent:
+        session_id = (await agent.new_session(str(tmp_path))).session_id
+        await agent.prompt(session_id, [acp.text_block("Write a note.")])
+        [listed] = (await agent.list_sessions()).sessions
+    lifecycle.close()
+    lifecycle = open_lifecycle(data_dir=tmp_path / "data", model=af.ScriptedModel(by_agent(**turns)))
+    await lifecycle.ask(ChatBody(content="Plan.", conversation_id=listed.session_id, flow="plan"))
+    while not await lifecycle.pending():  # noqa: ASYNC110 - the store tells
+        await asyncio.sleep(0.05)
+    async with connected(lifecycle, editor) as agent:
+        await agent.load_session(str(tmp_path), listed.session_id)
+        await agent.prompt(listed.session_id, [acp.text_block("And now?")])
+    plans = [
+        [(step.content, step.status) for step in each.entries]
+        for each in editor.updates
+        if each.session_update == "plan"
+    ]
+    assert {len(plan) for plan in plans} == {3}
+    assert plans[-1] == [("Write", "completed"), ("Check", "completed"), ("End", "completed")]
     lifecycle.close()
 
 
