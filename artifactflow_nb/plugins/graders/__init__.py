@@ -4,17 +4,18 @@ A grader is a frozen value with a name and a hash of its definition. A rule grad
 is graded by a model, the judge. An answer that says "not in the sources" is an abstention, which has no score.
 """
 
-import inspect
 import json
+import pickle
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from artifactflow_nb.core.text.format import clip, width
 from artifactflow_nb.errors import UsageError, brief
+from artifactflow_nb.sources.citation_marks import MARK, source_entries
 from artifactflow_nb.store.encoding import sha256
 
 if TYPE_CHECKING:
@@ -34,10 +35,8 @@ FAILED: Final = "failed"
 ANSWER, CLAIMS = "answer", "claims"
 """The columns on which grades depend: the answer, or the statuses of the claims of the run."""
 
-MAX_SCORE = 10
-_EVIDENCE_COLUMNS = 600
-_QUOTE_COLUMNS = 8
-"""The least width of a quote, unless the answer is shorter."""
+MAX_SCORE, _EVIDENCE_COLUMNS, _QUOTE_COLUMNS = 10, 600, 8
+"""The best score of a judge; the width of evidence; the least width of a quote, unless the answer is shorter."""
 _MARKUP = re.compile(r"[*_`#>|]|\s+")
 
 
@@ -96,13 +95,30 @@ def as_grader(grader: Any) -> Grader | Rubric:
         return grader
     if not callable(grader):
         raise UsageError(f"{brief(grader)} is no grader. Pass af.graders.exact(...) or another grader, or a function.")
-    try:
-        definition = inspect.getsource(grader)
-    except (OSError, TypeError):  # a function without a file, such as one made by exec
-        code = getattr(grader, "__code__", None)
-        definition = repr((code.co_code, code.co_consts, code.co_names)) if code else repr(grader)
-    definition += repr(getattr(grader, "__defaults__", None))
-    return Grader(getattr(grader, "__name__", type(grader).__name__), sha256(definition), grader)
+    target = grader if hasattr(grader, "__code__") else grader.__call__
+    return Grader(getattr(grader, "__name__", type(grader).__name__), sha256(definition_of(target)), grader)
+
+
+def definition_of(value: Any, seen: tuple[Any, ...] = ()) -> str:
+    """Return a text that changes with a value; of a function, with its code and all outer values that it reads."""
+    if not hasattr(value, "__code__") or value in seen:
+        try:
+            return pickle.dumps(value).hex()
+        except Exception:  # noqa: BLE001 - such as a module, or a value that refuses to be pickled
+            return re.sub(r" at 0x\w+", "", repr(value))
+    codes, variables = _codes(value.__code__), value.__globals__
+    names = sorted({name for code in codes for name in code.co_names} & variables.keys())
+    read = [value.__defaults__, value.__kwdefaults__, getattr(value, "__self__", None)]
+    read += [*(cell.cell_contents for cell in value.__closure__ or ()), *(variables[name] for name in names)]
+    constants = [each for code in codes for each in code.co_consts if not isinstance(each, CodeType)]
+    texts = [f"{code.co_code.hex()} {code.co_names}" for code in codes]  # sorted: a set has another order elsewhere
+    texts += [repr(sorted(map(repr, each)) if isinstance(each, frozenset) else each) for each in constants]
+    return "\0".join([*texts, *(definition_of(each, (*seen, value)) for each in read)])
+
+
+def _codes(code: CodeType) -> list[CodeType]:
+    """Return the code of a function, and of the functions and comprehensions inside of the function."""
+    return [code, *(inner for each in code.co_consts if isinstance(each, CodeType) for inner in _codes(each))]
 
 
 def abstains(row: Row) -> bool:
@@ -111,10 +127,7 @@ def abstains(row: Row) -> bool:
 
 
 def exact(column: str, *, ignore_case: bool = True) -> Grader:
-    """Grade 1 if the answer is the text in a column, apart from spaces, Markdown marks and the last full stop.
-
-    A list in the column has the texts that are right.
-    """
+    """Grade 1 if the answer is the text, or a text of a list, in a column, but for spaces, marks and the full stop."""
 
     def rule(row: Row) -> tuple[bool, str]:
         answer, expected = plain(row[ANSWER], ignore_case), _expected(row, column)
@@ -139,18 +152,14 @@ def figures(column: str, *, tolerance: float | None = None) -> Grader:
 
     Units are converted. A figure that is rounded to fewer digits is right, and a figure without a unit agrees with any
     unit. The column has a number, a text or a list. `tolerance` is a relative deviation that is right, such as 0.01.
-
-    Errors: `UsageError` without the plugin `claims`, which reads the figures.
     """
-    _require_claims("figures")
+    from artifactflow_nb.plugins.claims.figures import read_figures
 
     def rule(row: Row) -> tuple[bool, str]:
-        from artifactflow_nb.plugins.claims.figures import read_figures
-
         expected = [figure for text in _expected(row, column) for figure in read_figures(text)]
         if not expected:
             raise ValueError(f"the column {column!r} has no figure: {brief(row.get(column))}")
-        answer = read_figures(row[ANSWER])
+        answer = answer_figures(row[ANSWER])
         matches = [next((f.text for f in answer if is_expected(f, figure, tolerance)), "") for figure in expected]
         missing = [figure.text for figure, match in zip(expected, matches, strict=True) if not match]
         return not missing, f"missing: {', '.join(missing)}" if missing else f"says {'; '.join(matches)}"
@@ -159,11 +168,7 @@ def figures(column: str, *, tolerance: float | None = None) -> Grader:
 
 
 def claims() -> Grader:
-    """Grade the share of the checked claims of the run's artifacts that the sources support; see `wb.claims_df`.
-
-    Errors: `UsageError` without the plugin `claims`.
-    """
-    _require_claims(CLAIMS)
+    """Grade the share of the checked claims of the run's artifacts that the sources support; see `wb.claims_df`."""
 
     def rule(row: Row) -> tuple[float | None, str]:
         checked = [word for word in row[CLAIMS].split() if word in {"supported", "contradicted", "unsupported"}]
@@ -244,11 +249,6 @@ def _rule(name: str, column: str, rule: Callable[[Row], Any], *options: Any) -> 
     return Grader(f"{name}({column})", sha256(json.dumps([name, column, *options])), rule, (ANSWER, column))
 
 
-def _require_claims(grader: str) -> None:
-    if find_spec("artifactflow_nb.plugins.claims") is None:
-        raise UsageError(f"af.graders.{grader} needs the plugin claims, which this installation does not have.")
-
-
 def _expected(row: Row, column: str) -> list[str]:
     value = row.get(column)
     values = value if isinstance(value, list | tuple) else [value]
@@ -262,6 +262,16 @@ def whole_words(text: str) -> re.Pattern[str]:
     before = r"(?<![A-Za-z\d])(?<!\d[.,])" if re.match(r"[A-Za-z\d]", text) else ""
     after = r"(?![A-Za-z\d])(?![.,]\d)" if re.search(r"[A-Za-z\d]$", text) else ""
     return re.compile(f"{before}{re.escape(text)}{after}")
+
+
+def answer_figures(answer: str) -> "tuple[Figure, ...]":
+    """Return the figures of an answer, without the numbers of citations and the list of sources."""
+    from artifactflow_nb.plugins.claims.figures import read_figures
+    from artifactflow_nb.plugins.claims.prose import plain_text
+
+    for entry in reversed(source_entries(answer)):
+        answer = answer[: entry.start()] + answer[entry.end() :]
+    return read_figures(plain_text(MARK.sub("", answer)))
 
 
 def is_expected(figure: "Figure", expected: "Figure", tolerance: float | None) -> bool:

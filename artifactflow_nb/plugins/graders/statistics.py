@@ -1,12 +1,11 @@
 """Statistics of studies with NumPy: paired differences, shares, agreement.
 
-The interval of a difference is the interval of Student's t over the means of the questions, so repeats of a question
-stay together. tests/bench/study_statistics.py compares the interval with two bootstraps, which are too short for 10
-to 19 questions without repeats.
+The interval of a difference covers the intervals of Student's t and of Hall (1992), which corrects t for skewness, over
+the means of the questions, so repeats of a question stay together. tests/bench/study_statistics.py compares intervals.
 """
 
 from collections.abc import Sequence
-from math import fsum, nan, sqrt
+from math import cbrt, fsum, nan, sqrt
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
@@ -19,18 +18,12 @@ Level = Literal["nominal", "ordinal", "interval", "ratio"]
 MIN_QUESTIONS = 5
 """With fewer questions there is no interval."""
 
-_SAME = 1e-9
-"""Differences that are smaller are ties."""
-
-_MISS = 0.05
-"""The share of intervals that miss the value."""
+_SAME, _MISS = 1e-9, 0.05
+"""Smaller differences are ties; the share of intervals that miss the value."""
 
 
 class PairedDifference(NamedTuple):
-    """The mean difference over questions with its interval, and the numbers of questions: all, above, at, below zero.
-
-    Without enough questions the interval is NaN, and `note` has the reason.
-    """
+    """The mean difference with its interval (NaN, with a note, for few questions), and the numbers of questions."""
 
     difference: float
     low: float
@@ -42,12 +35,10 @@ class PairedDifference(NamedTuple):
     note: str = ""
 
 
-def paired_difference(differences: ArrayLike, questions: Sequence[Any]) -> PairedDifference:
-    """Return the mean of differences of scores between 0 and 1; the differences of a question are averaged first."""
-    values = np.asarray(differences, float)
-    names = {name: index for index, name in enumerate(dict.fromkeys(questions))}
-    index, n = np.array([names[name] for name in questions], int), len(names)
-    means = np.bincount(index, values, n) / np.maximum(np.bincount(index, minlength=n), 1)
+def paired_difference(differences: ArrayLike) -> PairedDifference:
+    """Return the mean of differences of scores between 0 and 1, of which there is one for each question."""
+    means = np.asarray(differences, float)
+    n = len(means)
     wins, losses = int((means > _SAME).sum()), int((means < -_SAME).sum())
     counts = (n, wins, n - wins - losses, losses)
     mean = float(means.mean()) if n else nan
@@ -55,10 +46,13 @@ def paired_difference(differences: ArrayLike, questions: Sequence[Any]) -> Paire
         note = f"{n} questions have grades of both; an interval needs at least {MIN_QUESTIONS}."
         return PairedDifference(mean, nan, nan, *counts, note)
     if means.max() - means.min() <= _SAME:
-        half = (1 - _MISS ** (1 / n)) * (1 + abs(mean))  # the share of other questions that n equal ones leave possible
+        below = above = (1 - _MISS ** (1 / n)) * (1 + abs(mean))  # other questions that n equal ones leave possible
     else:
-        half = t_quantile(n - 1) * float(means.std(ddof=1)) / sqrt(n)
-    return PairedDifference(mean, max(mean - half, -1.0), min(mean + half, 1.0), *counts)
+        straight, deviation = t_quantile(n - 1) / sqrt(n), float(means.std(ddof=1))
+        skewness = max(float((((means - mean) / means.std()) ** 3).mean()), 1e-6, key=abs)
+        bent = [3 / skewness * (cbrt(1 + skewness * (t - skewness / (6 * n))) - 1) for t in (straight, -straight)]
+        below, above = deviation * max(straight, bent[0]), deviation * max(straight, -bent[1])
+    return PairedDifference(mean, max(mean - below, -1.0), min(mean + above, 1.0), *counts)
 
 
 def t_quantile(freedom: int, share: float = 1 - _MISS / 2) -> float:
@@ -73,7 +67,7 @@ def t_quantile(freedom: int, share: float = 1 - _MISS / 2) -> float:
     return z + fsum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
-def wilson(successes: int, n: int) -> tuple[float, float]:
+def wilson(successes: float, n: int) -> tuple[float, float]:
     """Return the 95 per cent interval of a share by Wilson; NaN for no trials."""
     if n == 0:
         return nan, nan

@@ -64,7 +64,7 @@ class Study(GradedStudy):
         self._workers = workers
 
     @property
-    def _stored(self) -> StudyRow:
+    def _stored(self) -> StudyRow:  # type: ignore[override]  # nobody writes the attribute
         return read_store(self._thread.engine.database.path, lambda db: load_study(db, self.name))
 
     @property
@@ -219,7 +219,7 @@ class Study(GradedStudy):
     # --- results -----------------------------------------------------------------------------------------------------
 
     @property
-    def df(self) -> "pd.DataFrame":
+    def df(self) -> "pd.DataFrame":  # type: ignore[override]  # as above
         """One row per cell: the columns of the question, the factors, the run, and the result."""
         import pandas as pd
 
@@ -237,11 +237,11 @@ class Study(GradedStudy):
         columns = [*spec["vary"], *(["repeat"] if spec["repeats"] > 1 else [])]
         if not columns:
             return frame.set_index("question")[["answer"]]
-        order = frame[["question_n", "question"]].drop_duplicates()["question"]
+        questions = frame.groupby("question_n")["question"].first()
         answers: pd.DataFrame = frame.pivot_table(
-            index="question", columns=columns, values="answer", aggfunc="first", dropna=False
+            index="question_n", columns=columns, values="answer", aggfunc="first", dropna=False
         )
-        return answers.reindex(order)
+        return answers.set_axis(questions.reindex(answers.index), axis="index")
 
     # --- display -----------------------------------------------------------------------------------------------------
 

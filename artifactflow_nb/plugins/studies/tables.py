@@ -8,6 +8,7 @@ from typing import Any, Self
 import orjson
 
 from artifactflow_nb.analysis.frames.runs import RUN_STATUS
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.errors import NotFound, brief
 from artifactflow_nb.store.encoding import insert
 from artifactflow_nb.store.frames import (
@@ -62,30 +63,36 @@ UNFINISHED = (PLANNED, RUNNING, WAITING)
 OF_STUDY = "cell_id > :study || '/' AND cell_id < :study || '0'"
 """SQL condition for rows whose `cell_id` belongs to a study; it reads the primary key, not the whole table."""
 
+COST = f"iif(max(cost_usd IS NULL AND input_tokens > 0 AND provider != '{COMPUTED_PROVIDER}'), NULL, sum(cost_usd))"
+"""SQL expression for the cost of some rows of `llm_calls`; NULL if a price is unknown."""
+
 _CELL_RUNS = f"""
 main.study_cells AS c JOIN main.studies AS s ON s.study_id = c.study_id
 LEFT JOIN main.runs AS r ON r.run_id = c.run_id
 LEFT JOIN (
-    SELECT run_id, sum(input_tokens + output_tokens) AS tokens, sum(cost_usd) AS cost_usd
+    SELECT run_id, sum(input_tokens + output_tokens) AS tokens, {COST} AS cost_usd
     FROM main.llm_calls {SCOPE_CONDITION} GROUP BY run_id
 ) AS l ON l.run_id = c.run_id
 """  # noqa: S608 - constants only
 _ANSWER = """CASE WHEN r.status = 'completed'
     THEN (SELECT response FROM main.messages WHERE message_id = r.message_id) END"""
 
+_CELL_COLUMNS = (
+    *stored_columns(IDS, TEXT, "c", cell_id="Id of the cell: the study and the key."),
+    Column("cell", IDS, TEXT, "c.key", "Hash of the question's row, the factors and the repeat."),
+    Column("study", "what", TEXT, "s.name", "Name of the study."),
+    *stored_columns("what", INT, "c", question_n="Number of the question, from 0.", repeat="Number of the repeat."),
+    *stored_columns("what", TEXT, "c", question="The question."),
+    Column("factors_json", "what", TEXT, "c.factors", "Values of the factors by name, as an object."),
+)
+
 CELL_FRAME = Frame(
     "study_cells",
     reading_order(
         "study question factors_json repeat state status outcome answer tokens cost_usd",
-        *stored_columns(IDS, TEXT, "c", cell_id="Id of the cell: the study and the key.", study_id="The study."),
-        *stored_columns(IDS, TEXT, "c", run_id="The run that counts; NA before the first attempt."),
-        Column("cell", IDS, TEXT, "c.key", "Hash of the question's row, the factors and the repeat."),
-        Column("study", "what", TEXT, "s.name", "Name of the study."),
-        *stored_columns("what", INT, "c", question_n="Number of the question, from 0."),
-        Column("question", "what", TEXT, "c.question", "The question."),
+        *_CELL_COLUMNS,
+        *stored_columns(IDS, TEXT, "c", study_id="The study.", run_id="The run that counts; NA before the first."),
         Column("columns_json", "what", TEXT, "c.columns", "Other columns of the question's row, as an object."),
-        Column("factors_json", "what", TEXT, "c.factors", "Values of the factors by name, as an object."),
-        *stored_columns("what", INT, "c", repeat="Number of the repeat, from 0."),
         *stored_columns("results", ENUM, "c", state="planned, running, waiting, done, failed or cancelled."),
         *stored_columns("results", INT, "c", attempts="Number of attempts."),
         Column("earlier_runs_json", "results", TEXT, "c.earlier_runs", "Runs of earlier attempts, as a list."),
@@ -93,17 +100,11 @@ CELL_FRAME = Frame(
         *stored_columns("results", ENUM, "r", outcome="answered, partly or not_in_sources; NA if unknown."),
         Column("answer", "results", TEXT, _ANSWER, "The answer; NA if there is none."),
         *stored_columns("size", INT, "l", tokens="Input and output tokens of the run."),
-        *stored_columns("cost", FLOAT, "l", cost_usd="Cost of the model calls of the run."),
+        *stored_columns("cost", FLOAT, "l", cost_usd="Cost of the run; NA if a price is unknown."),
         Column("duration_ms", "time", FLOAT, "(r.completed_at - r.started_at) / 1000.0", "Time of the run."),
         *stored_columns("time", FLOAT, "c", queue_ms="The time in which requests waited for the rate limit."),
         *stored_columns("time", TIME, "r", started_at="Start of the run."),
-        Column(
-            "seed",
-            "what",
-            INT,
-            "json_extract(r.settings_json, '$.variation.seed')",
-            "Seed of the run; NA without a seed.",
-        ),
+        Column("seed", "what", INT, "json_extract(r.settings_json, '$.variation.seed')", "Seed of the run."),
         Column("error", "results", TEXT, "c.error", "Why the cell failed."),
     ),
     _CELL_RUNS,
@@ -117,14 +118,9 @@ GRADE_FRAME = Frame(
     "study_grades",
     reading_order(
         "study question factors_json repeat grader outcome grade evidence judge cost_usd",
-        *stored_columns(IDS, TEXT, "g", grade_id="Id of the grade: the cell and the grader.", cell_id="The cell."),
+        *_CELL_COLUMNS,
+        *stored_columns(IDS, TEXT, "g", grade_id="Id of the grade: the cell and the grader."),
         *stored_columns(IDS, TEXT, "g", run_id="The graded run.", judge_run_id="Run of the judge."),
-        Column("cell", IDS, TEXT, "c.key", "Key of the cell."),
-        Column("study", "what", TEXT, "s.name", "Name of the study."),
-        *stored_columns("what", INT, "c", question_n="Number of the question, from 0."),
-        Column("question", "what", TEXT, "c.question", "The question."),
-        Column("factors_json", "what", TEXT, "c.factors", "Values of the factors by name, as an object."),
-        *stored_columns("what", INT, "c", repeat="Number of the repeat, from 0."),
         *stored_columns("what", ENUM, "g", grader="Name of the grader."),
         *stored_columns("results", ENUM, "g", outcome="graded, abstained or failed."),
         Column("grade", "results", FLOAT, "g.score", "Score from 0 to 1; NA unless graded."),
@@ -134,7 +130,7 @@ GRADE_FRAME = Frame(
         *stored_columns("cost", FLOAT, "g", cost_usd="Cost of the judge."),
         *stored_columns("time", TIME, "g", graded_at="Time of the grade."),
     ),
-    "main.study_grades AS g JOIN main.study_cells AS c ON c.cell_id = g.cell_id "
+    "main.study_grades AS g JOIN main.study_cells AS c ON c.cell_id = g.cell_id AND c.run_id IS g.run_id "
     "JOIN main.studies AS s ON s.study_id = g.study_id",
     "s.rowid, c.n, g.rowid",
     {"study": list_condition("s.name", "study")},

@@ -68,6 +68,13 @@ def test_wrong_figure_is_wrong(expected: Any, answer: str) -> None:
     assert "missing" in result.evidence
 
 
+def test_numbers_of_citations_and_sources_are_no_figures_of_an_answer() -> None:
+    answer = "The lake has many islands [2, 3].\n\n## Sources\n\n2. Herons 7 — local:a.md#7"
+    for number in (2, 3, 7):
+        assert grade(af.graders.figures("expected"), answer, expected=number).score == 0
+    assert grade(af.graders.figures("expected"), "It has 2 islands [3].", expected=2).score == 1
+
+
 def test_tolerance_is_relative() -> None:
     assert grade(af.graders.figures("expected", tolerance=0.02), "1,015 m", "1 km").score == 1
     assert grade(af.graders.figures("expected", tolerance=0.02), "1,025 m", "1 km").score == 0

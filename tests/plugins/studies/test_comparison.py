@@ -36,6 +36,7 @@ def frames(scores: dict[str, list[Any]], **answers: list[str]) -> tuple[pd.DataF
             cells.append({**cell, **results})
             outcome = "abstained" if score is None else "failed" if score == "failed" else "graded"
             result = {"score": score if outcome == "graded" else None, "outcome": outcome, "judge": None}
+            result["graded_at"] = pd.Timestamp(n, unit="s", tz="UTC")
             grades.append({**cell, "grader": "rule", **result})
     frame = pd.DataFrame(grades)
     return pd.DataFrame(cells), frame.assign(
@@ -79,6 +80,80 @@ def test_other_factors_are_paired_and_questions_count_once() -> None:
     both = [frame.assign(depth=depth, cell=frame["cell"] + depth) for frame in (cells, grades) for depth in ("a", "b")]
     row = StudyOfFrames(pd.concat(both[:2]), pd.concat(both[2:]), "depth").compare("model").iloc[0]
     assert (row["n"], row["difference"]) == (6, -1)
+
+
+def test_difference_is_that_of_the_means_if_a_question_lacks_a_combination() -> None:
+    """Questions weigh the same: the text, the table and the plot have one figure."""
+    cells, grades = frames({"small": [0.0, 0.2, 0.2, 0.2, 0.2, 0.2], "large": [1.0, 0.2, 0.2, 0.2, 0.2, 0.2]})
+    both = [frame.assign(depth=depth, cell=frame["cell"] + depth) for frame in (cells, grades) for depth in ("a", "b")]
+    both[3] = both[3][both[3]["question_n"] > 0]
+    study = StudyOfFrames(pd.concat(both[:2]), pd.concat(both[2:]), "depth")
+    row = study.compare("model").iloc[0]
+    assert row["difference"] == pytest.approx(-1 / 6)
+    assert row["score_a"] - row["score_b"] == pytest.approx(row["difference"])
+    assert f"{row['difference']:+.2f}" in alt_text(study.plot_differences("model"))
+    assert alt_text(study.plot_costs("model", "rule")).endswith(f"{row['score_b']:.2f}.")
+
+
+def test_questions_without_grades_of_both_are_said() -> None:
+    compared = StudyOfFrames(*frames(SCORES)).compare("model")
+    assert compared["note"][0] == "6 of 8 questions have grades of both."
+
+
+def test_unknown_price_makes_the_difference_of_costs_unknown() -> None:
+    cells, grades = frames(SCORES)
+    cells.loc[3, "cost_usd"] = None
+    assert pd.isna(StudyOfFrames(cells, grades).compare("model")["cost_usd"][0])
+
+
+def test_interval_of_abstentions_counts_questions_and_no_repeats() -> None:
+    cells, grades = frames(SCORES)
+    both = [frame.assign(repeat=n, cell=frame["cell"] + f"r{n}") for frame in (cells, grades) for n in range(3)]
+    row = StudyOfFrames(pd.concat(both[:3]), pd.concat(both[3:])).compare("model").iloc[0]
+    assert (row["abstained_a"], row["answers_a"]) == (3, 24)
+    assert (row["abstained_a_low"], row["abstained_a_high"]) == pytest.approx((0.0224, 0.4709), abs=1e-4)
+
+
+LONG = {"small": ["It is so."] * 8, "large": ["It is so, and that is what the sources say of it."] * 8}
+
+
+def test_judge_that_prefers_the_level_with_longer_answers_is_reported() -> None:
+    """All answers of a level have one length, so that the differences do not vary; a rule is not suspected."""
+    scores = {"small": [0.3, 0.4, 0.3, 0.4, 0.3, 0.4, 0.3, 0.4], "large": [0.7, 0.8, 0.7, 0.8, 0.8, 0.7, 0.7, 0.8]}
+    cells, grades = frames(scores, **LONG)
+    judged = StudyOfFrames(cells, grades.assign(judge="judge")).compare("model")
+    assert "follow the length of the answers" in judged["note"][0]
+    assert StudyOfFrames(cells, grades).compare("model")["note"][0] == ""
+    fair = frames({"small": scores["small"], "large": scores["small"][::-1]}, **LONG)
+    assert StudyOfFrames(fair[0], fair[1].assign(judge="judge")).compare("model")["note"][0] == ""
+
+
+def test_judge_that_graded_one_level_before_the_other_is_reported() -> None:
+    cells, grades = frames({"small": [0.5] * 8, "large": [0.4] * 8})
+    late = grades["graded_at"].where(grades["model"] == "small", grades["graded_at"] + pd.Timedelta("1h"))
+    compared = StudyOfFrames(cells, grades.assign(judge="judge", graded_at=late)).compare("model")
+    assert "The judge graded one level before the other" in compared["note"][0]
+    assert StudyOfFrames(cells, grades.assign(judge="judge")).compare("model")["note"][0] == ""
+
+
+def test_grader_without_grades_of_a_pair_has_a_row_without_a_difference() -> None:
+    cells, grades = frames(dict.fromkeys(LEVELS, [0.5] * 6))
+    compared = StudyOfFrames(cells, grades[grades["model"] == "huge"]).compare("model")
+    assert compared["n"].tolist() == [0, 0, 0]
+    assert compared["difference"].isna().all()
+
+
+def test_failed_grades_and_marks_of_citations_are_no_disagreements() -> None:
+    answers = {"small": ["It is 5 m [1]."] * 4, "large": ["It is 5 m [2]."] * 4}
+    cells, grades = frames({"small": [1, "failed", 1, 1], "large": [1, 1, None, 1]}, **answers)
+    table = StudyOfFrames(cells, grades).disagreements("model")
+    assert table[["question_n", "differ"]].to_numpy().tolist() == [[2, "rule"]]
+
+
+def test_agreement_of_one_grader_alone_is_refused() -> None:
+    _, grades = frames(SCORES)
+    with pytest.raises(UsageError, match="grades by 'rule' alone"):
+        StudyOfFrames(None, grades).agreement()
 
 
 def test_few_questions_have_a_sentence_and_no_interval() -> None:
@@ -127,6 +202,6 @@ def test_plots_are_axes_with_a_text_alternative() -> None:
     assert "small – large: rule -0.18 [" in alt_text(axes)
     assert study.plot_differences("model", ax=axes) is axes
     costs = study.plot_costs("model", "rule")
-    assert alt_text(costs) == "Cost and score (rule). large 0.05 USD, 0.73; small 0.05 USD, 0.50."
+    assert alt_text(costs) == "Cost and score (rule). small 0.05 USD, 0.50; large 0.05 USD, 0.68."
     nothing = StudyOfFrames(cells.assign(cost_usd=pd.NA), grades).plot_costs("model", "rule")
     assert "No level has both a cost and grades." in alt_text(nothing)

@@ -2,7 +2,10 @@
 
 import json
 import re
+import sqlite3
+import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from support.chat_endpoint import Answer, ChatServer, Request
 from support.pages import ShownView
 
 import artifactflow_nb as af
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import ModelRejected, UsageError
 from artifactflow_nb.plugins.studies.grading import LabelView
 
 QUESTIONS = pd.DataFrame(
@@ -86,12 +89,20 @@ def test_rules_and_judges_grade_every_ended_cell(graded_study: Any) -> None:
     assert set(frame[frame["grader"] == "words"]["evidence"].dropna()) - {""} == {"quick", "standard"}
 
 
+class Calls:
+    """A list that cannot be pickled, and has one `repr`."""
+
+    def __init__(self) -> None:
+        self.cells: list[str] = []
+        self.lock = threading.Lock()
+
+
 def test_only_what_has_changed_is_graded_again(graded_study: Any) -> None:
     wb, study = graded_study()
-    calls: list[str] = []
+    calls = Calls()
 
     def count(row: Any) -> float:
-        calls.append(row["cell"])
+        calls.cells.append(row["cell"])
         return 1.0
 
     first = study.grade(count, af.graders.rubric("Is it clear?", name="clear"))
@@ -99,10 +110,104 @@ def test_only_what_has_changed_is_graded_again(graded_study: Any) -> None:
     again = study.grade(count, af.graders.rubric("Is it clear?", name="clear"))
     pd.testing.assert_frame_equal(first, again)
     assert len(wb.runs(500)) == n_runs
-    assert len(calls) == 14
+    assert len(calls.cells) == 14
     study.grade(af.graders.rubric("Is it really clear?", name="clear"))
     assert len(wb.runs(500)) == n_runs + 14
     assert len(study.grades_df) == len(first)
+
+
+def test_function_is_graded_again_when_a_value_that_it_reads_has_changed(graded_study: Any) -> None:
+    _, study = graded_study(questions=QUESTIONS[:2])
+
+    def grader_of(best: float, worst: float = 0.0) -> Any:
+        def depth(row: Any, least: float = worst) -> float:
+            return max(best * all(word in row["answer"] for word in WORDS), least)
+
+        return depth
+
+    def scores(*values: float) -> set[float]:
+        return set(study.grade(grader_of(*values))["score"])
+
+    assert scores(0.5) == {0.5}
+    assert scores(0.7) == {0.7}
+    assert scores(0.7, 0.9) == {0.9}
+    assert scores(0.7) == {0.7}
+    WORDS.append("shallow")
+    assert scores(0.7) == {0.0}
+    WORDS.pop()
+
+
+WORDS = ["Lake", "deep"]
+
+
+def test_grade_of_an_answer_does_not_count_for_the_next_answer(graded_study: Any, monkeypatch: Any) -> None:
+    """Grades and labels of the run that failed are left out of all frames, and the cell can be labelled again."""
+    monkeypatch.setenv("LOGNAME", "ann")
+    is_away = [True]
+
+    def script(request: Any) -> str:
+        if is_away[0] and "lake 1" in request.messages[-1].content:
+            raise ModelRejected("Away.")
+        return answer(request)
+
+    _, study = graded_study(script=script, vary={}, questions=QUESTIONS[:3])
+    by_figures = af.graders.figures("expected")
+    assert study.grade(by_figures)["outcome"].tolist() == ["graded", "abstained", "graded"]
+    page = ShownView(study._thread, LabelView(study._grades, study.df, 9))
+    assert page.announced == "Answer 1 of 2"
+    is_away[0] = False
+    study.retry("failed").wait(20)
+    assert study.grades_df["outcome"].tolist() == ["graded", "graded"]
+    assert len(LabelView(study._grades, study.df, 9)._rows) == 3
+    assert study.grade(by_figures)["outcome"].tolist() == ["graded"] * 3
+
+
+def test_another_judge_grades_again(tmp_path: Path) -> None:
+    """The model of the judge is part of the grade, also if the rubric does not name the model."""
+    for name in ("first", "second"):
+        models = {"judge": NamedModel(name, fair_judge)}
+        with af.Workbench(
+            model=NamedModel("small", answer), agent_models=models, data_dir=tmp_path, interactive=False
+        ) as wb:
+            study = wb.studies.start(QUESTIONS[:2], name="lakes").wait(20)
+            assert set(study.grade(af.graders.rubric("Is it clear?"))["judge"]) == {name}
+
+
+def test_interrupt_of_a_rule_keeps_the_grades_before(graded_study: Any) -> None:
+    _, study = graded_study(vary={"seed": [*range(6)]})
+    n_calls = iter(range(100))
+
+    def slow(_row: Any) -> float:
+        if next(n_calls) == 38:
+            raise KeyboardInterrupt
+        return 1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        study.grade(slow)
+    assert len(study.grades_df) == 32
+
+
+def test_cost_of_a_run_with_an_unknown_price_is_unknown(workbench: OpenWorkbench) -> None:
+    """One call of two has a price: the sum of the known prices is no cost."""
+    wb = workbench(model=NamedModel("small", answer), interactive=False, prices={"small": {"input": 1, "output": 1}})
+    study = wb.studies.start(QUESTIONS[:1], name="lakes").wait(20)
+    assert study.df["cost_usd"][0] > 0
+    with closing(sqlite3.connect(wb.store.path)) as db:
+        columns = [row[1] for row in db.execute("PRAGMA table_info(llm_calls)")]
+        changed = {"call_id": "'second'", "step": "step + 1", "cost_usd": "NULL"}
+        values = ", ".join(changed.get(name, name) for name in columns)
+        db.execute(f"INSERT INTO llm_calls SELECT {values} FROM llm_calls")  # noqa: S608 - names of columns
+        db.commit()
+    assert study.df["cost_usd"].isna().all()
+
+
+def test_equal_questions_of_different_rows_have_a_row_each(graded_study: Any) -> None:
+    questions = pd.DataFrame({"question": ["How deep is lake 1?"] * 2, "expected": [15, 16]})
+    _, study = graded_study(questions=questions)
+    answers = study.answers()
+    assert answers.index.tolist() == ["How deep is lake 1?"] * 2
+    assert answers.columns.tolist() == ["quick", "standard"]
+    assert answers.notna().all(axis=None)
 
 
 def test_a_judge_has_runs_in_a_conversation_of_its_own(graded_study: Any) -> None:
@@ -227,6 +332,7 @@ def test_label_panel_is_blind_and_stores_grades(graded_study: Any, monkeypatch: 
         assert "How deep is lake" in page.text
         assert not re.search("quick|standard|small", page.text)
         page.press(key)
+        page.do("label", {"score": 2, "n": n - 1})  # the second half of a double press
     frame = study.grades_df
     assert sorted(frame["score"]) == [0, 0.5, 1]
     assert set(frame["judge"]) == {"person:ann"}
