@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan, nan
+from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import orjson
@@ -25,8 +25,10 @@ from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.clock_ids import derived_id, whole_ms
 from artifactflow_nb.core.runs import GRAPH_SETTING, PARENT_CALL_SETTING
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.format import usd
 from artifactflow_nb.errors import Conflict, UsageError, brief
 from artifactflow_nb.notebook.run import HEARTBEAT_S
+from artifactflow_nb.plugins.graders import ABSTAINED, FAILED, GRADED, CellGrade, answer_figures
 from artifactflow_nb.recording.fork import Change, NewRunIds, change_of, write_fork
 from artifactflow_nb.recording.rows import ENDED, RunRows, load_run_rows
 from artifactflow_nb.recording.steps import Step, steps_of
@@ -113,6 +115,9 @@ class Ablation(CardMixin):
         self._workbench = workbench
         self._thread = workbench._thread  # noqa: SLF001 - an ablation is a part of its workbench
         self._grade = grade
+        self._own_grade = None if grade is None else self._graded(run)
+        if self._own_grade is not None and self._own_grade.outcome == FAILED:
+            raise UsageError(f"The answer of the run cannot be graded: {self._own_grade.evidence}.")
         self._rows: RunRows = run.rows()
         self.subjects = subjects_of(self._rows, by)
         self._forking = self._thread.submit(self._fork_all())
@@ -168,9 +173,10 @@ class Ablation(CardMixin):
         """One row per source or step, the largest share of changed outcomes first.
 
         Columns: `address` and `title`, or `step`, `agent` and `title`; `n` forks with an answer, `n_without` without
-        one; `changed` outcomes, their `share` with its 95 % interval from `low` to `high`; `grade_change`, the mean
-        difference to the grade of the run; `cost_usd` of the forks; `claims`, the texts of the claims of the run that
-        no other source supports (sources only). `Ablation.what_counts` says what a changed outcome is.
+        one, or with a grade that failed; `changed` outcomes, their `share` with its 95 % interval from `low` to `high`;
+        `grade_change`, the mean difference to the grade of the run; `cost_usd` of the forks, NaN if a price is unknown;
+        `claims`, the texts of the claims of the run that no other source supports (sources only).
+        `Ablation.what_counts` says what a changed outcome is.
         """
         import pandas as pd
 
@@ -187,43 +193,49 @@ class Ablation(CardMixin):
 
         forks = self.forks(subject.name)
         answered = [fork for fork in forks if fork.status == "completed"]
-        changed = sum(map(self._has_changed, answered))
-        low, high = wilson(changed, len(answered))
-        scores = [self._score(fork) for fork in answered] if self._grade is not None else []
-        differences = [score - self._own_score for score in scores if None not in {score, self._own_score}]
+        if self._own_grade is None:
+            differences, has_changed = [], [self._has_changed(fork) for fork in answered]
+        else:
+            own = self._own_grade
+            grades = [grade for grade in map(self._graded, answered) if grade.outcome != FAILED]
+            has_changed = [(grade.outcome, grade.score) != (own.outcome, own.score) for grade in grades]
+            scores = [grade.score for grade in grades if grade.score is not None]
+            differences = [] if own.score is None else [score - own.score for score in scores]
+        changed, n, costs = sum(has_changed), len(has_changed), [fork.entry.cost_usd for fork in forks]
+        low, high = wilson(changed, n)
         return {
             "address": subject.name,
             "title": subject.label,
             "step": subject.step,
             "agent": subject.agent,
-            "n": len(answered),
-            "n_without": len(forks) - len(answered),
+            "n": n,
+            "n_without": len(forks) - n,
             "changed": changed,
-            "share": changed / len(answered) if answered else nan,
+            "share": changed / n if n else nan,
             "low": low,
             "high": high,
             "grade_change": sum(differences) / len(differences) if differences else nan,
-            "cost_usd": sum(fork.entry.cost_usd or 0.0 for fork in forks),
+            "cost_usd": nan if None in costs else sum(costs),
             "claims": self._resting_on.get(subject.name, []),
         }
 
-    @cached_property
-    def _own_score(self) -> Any:
-        return self._score(self.run)
-
-    def _score(self, run: Any) -> Any:
-        """Return the grade of the answer of a run, as a number; None for an abstention and a grader that fails."""
+    def _graded(self, run: Any) -> CellGrade:
+        """Return the grade of the answer of a run; a function that raises, or returns no number, has failed."""
         if not hasattr(self._grade, "grade"):
-            return self._grade(str(run.response))
+            try:
+                score = self._grade(str(run.response))
+                outcome: Any = ABSTAINED if score is None else GRADED if isfinite(score) else FAILED
+            except Exception as error:  # noqa: BLE001 - a function of the user may raise anything
+                return CellGrade(FAILED, None, f"{type(error).__name__}: {error}")
+            return CellGrade(outcome, score, f"the score is {score!r}")
         sql = "SELECT columns FROM study_cells WHERE run_id = ?"
         cell = read_store(self._workbench.store.path, lambda db: db.execute(sql, (self.run.run_id,)).fetchone())
         columns = orjson.loads(cell[0]) if cell is not None else {}  # the run may be that of a cell of a study
         row = {"question": run.question, "answer": str(run.response), "outcome": run.outcome, "run_id": run.run_id}
-        return self._grade.grade({**columns, **row}).score
+        grade: CellGrade = self._grade.grade({**columns, **row})
+        return grade
 
     def _has_changed(self, fork: Any) -> bool:
-        if self._grade is not None:
-            return bool(self._score(fork) != self._own_score)
         return fork.outcome != self.run.outcome or not is_same_answer(str(self.run.response), str(fork.response))
 
     @cached_property
@@ -251,7 +263,8 @@ class Ablation(CardMixin):
             interval = "" if isnan(row["low"]) else f"{row['low']:.0%} to {row['high']:.0%}"
             cells = [Code(row[name]) if name == "address" else str(row[name]) for name in names]
             fallen = [str(len(row["claims"]))] if self.by == "sources" else []
-            rows.append([*cells, f"{row['changed']} of {row['n']}", interval, *fallen, f"${row['cost_usd']:.4f}"])
+            cost = "unknown" if isnan(row["cost_usd"]) else usd(row["cost_usd"])
+            rows.append([*cells, f"{row['changed']} of {row['n']}", interval, *fallen, cost])
         columns = [*names, "changed", "95 %", *(["claims that fall"] if self.by == "sources" else []), "cost"]
         n_all, n_ended = len(self.subjects) * self.repeats, int(frame["n"].sum())
         about: CardRows = [("forks with an answer", f"{n_ended} of {n_all}"), ("run_id", Code(self.run.run_id))]
@@ -270,7 +283,7 @@ def ablate(workbench: Any, run: Any, by: Unit, repeats: int, grade: Grade) -> Ab
     if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:
         raise UsageError(f"repeats is {brief(repeats)}; it must be a whole number from 1.")
     if grade is not None and not callable(grade) and not hasattr(grade, "grade"):
-        raise UsageError(f"grade is {brief(grade)}; pass a function of the answer that returns a number, or a grader.")
+        raise UsageError(f"grade is {brief(grade)}; pass a function of the answer that returns a number, or a rule.")
     if workbench._thread.engine.session.mode != "live":  # noqa: SLF001 - as above
         raise UsageError(
             "This workbench records or replays. Ablate the run in a workbench without record= and replay=."
@@ -312,7 +325,9 @@ async def store_fork(
 def is_same_answer(answer: str, other: str) -> bool:
     """Return whether two answers have the same figures or, if neither has any, the same text."""
     try:
-        figures, others = _figures(answer), _figures(other)
+        figures, others = (
+            [figure for figure in answer_figures(text) if figure.kind != "name"] for text in (answer, other)
+        )
     except ImportError:  # a package without the plugin that reads figures
         figures, others = [], []
     if not figures and not others:
@@ -323,18 +338,6 @@ def is_same_answer(answer: str, other: str) -> bool:
         return all(any(agrees(figure, each) or agrees(each, figure) for each in some) for figure in all_of)
 
     return covers(figures, others) and covers(others, figures)
-
-
-def _figures(answer: str) -> "list[Figure]":
-    """Return the figures of an answer, without the numbers of citations and the list of sources."""
-    from artifactflow_nb.plugins.claims.figures import read_figures
-    from artifactflow_nb.plugins.claims.prose import plain_text
-    from artifactflow_nb.sources.citation_marks import MARK, source_entries
-
-    text = answer
-    for entry in reversed(source_entries(answer)):
-        text = text[: entry.start()] + text[entry.end() :]
-    return [figure for figure in read_figures(plain_text(MARK.sub("", text))) if figure.kind != "name"]
 
 
 def _run_of(db: sqlite3.Connection, thread_id: str) -> StoredRun | None:

@@ -169,6 +169,34 @@ def test_claims_that_no_other_source_supports_fall_with_their_source(wb: af.Work
     assert claims["local:lakes/lake02.md"] == []
 
 
+def test_fork_whose_grade_fails_counts_as_a_fork_without_one(wb: af.Workbench, server: ChatServer) -> None:
+    """A failed grade is no unchanged outcome; a run that cannot be graded is refused before a fork is paid for."""
+    run = wb.ask("How deep are the first three lakes together?").wait()
+
+    def grade(text: str) -> float:
+        if "60" not in text:
+            raise ValueError("another depth")
+        return 1.0
+
+    df = wb.studies.ablate(run, repeats=1, grade=grade).wait().df
+    without = df[df["title"].isin(["Lake 1", "Lake 2", "Lake 3"])]
+    assert without[["n", "n_without", "changed"]].to_numpy().tolist() == [[0, 1, 0]] * 3
+    assert without["share"].isna().all()
+    assert df["n"].sum() == 9
+    n_requests = len(server.requests)
+    for broken in (lambda _text: float("nan"), lambda _text: 1 / 0, af.graders.exact("expected")):
+        with pytest.raises(af.errors.UsageError, match="The answer of the run cannot be graded"):
+            wb.studies.ablate(run, repeats=2, grade=broken)
+    assert len(server.requests) == n_requests
+
+
+def test_cost_of_forks_with_an_unknown_price_is_unknown(workbench: OpenWorkbench, server: ChatServer) -> None:
+    wb = workbench(model=af.OpenAIModel(server.base_url, "key", "loopback-1"), interactive=False)
+    ablation = wb.studies.ablate(wb.ask("How deep are the lakes?").wait(), by="steps", repeats=1).wait()
+    assert ablation.df["cost_usd"].isna().all()
+    assert "unknown" in ablation._card().plain()
+
+
 @pytest.mark.parametrize(
     ("answer", "other", "same"),
     [
