@@ -83,7 +83,7 @@ WITHOUT := tests/analysis/frames/test_cost.py tests/analysis/plots/test_spans.py
 quick: setup
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not timed' $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))
 
-SHARED := tests/plugins/library tests/plugins/studies/test_workers.py
+SHARED := tests/plugins/library tests/plugins/studies/test_workers.py tests/plugins/studies/test_workers_killed.py
 MCP_SESSIONS := $(addprefix tests/tools/mcp/test_,adapters.py processes.py raw_answers.py replayed.py runs.py)
 
 # The quick tests with the newer interpreters of this machine, of pyenv or on the PATH.

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pydantic import SecretStr
 
@@ -201,7 +202,8 @@ class WorkerCells:
         is_pool = isinstance(self._executor, Executor)
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         try:
-            key = {} if is_pool else {"key": f"artifactflow-{task.thread_id}"}
+            # A client of Dask that has lost its scheduler never ends a task with the key of an earlier task.
+            key = {} if is_pool else {"key": f"artifactflow-{task.thread_id}-{uuid4().hex}"}
             future = self._executor.submit(carry_out, task, **key)
         except Exception as error:  # any error of the executor
             raise WorkerLost(f"The executor takes no tasks: {error!s:.300}") from error
