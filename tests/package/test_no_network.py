@@ -42,7 +42,7 @@ def guarded(*command: str | Path, folder: Path) -> subprocess.CompletedProcess[s
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 
