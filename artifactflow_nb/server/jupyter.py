@@ -28,8 +28,8 @@ from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.widgets.chat.composer import MAX_FILE_BYTES
 
-_MAX_UPLOAD_BYTES = 2 * MAX_FILE_BYTES
-"""A file in base64, and what is around it."""
+SERVER_SETTING = "artifactflow_server"  # the name of the `ArtifactFlowServer` among the settings of the web application
+_MAX_UPLOAD_BYTES = 2 * MAX_FILE_BYTES  # a file in base64, and what is around it
 
 
 class ArtifactFlowServer(Configurable):
@@ -188,7 +188,7 @@ class ArtifactFlowPage(ArtifactFlowHandler):
 def _load_jupyter_server_extension(app: ServerApp) -> None:
     """Add the routes to a Jupyter server, which looks this function up by its name."""
     base = url_path_join(app.web_app.settings["base_url"], "artifactflow")
-    server = ArtifactFlowServer(app, f"{base}/api/v1")
+    server = app.web_app.settings[SERVER_SETTING] = ArtifactFlowServer(app, f"{base}/api/v1")
     app.web_app.add_handlers(  # type: ignore[no-untyped-call]
         ".*$",
         [

@@ -1,6 +1,9 @@
-"""The tools as functions, which the package jupyter-server-mcp offers in its MCP server, in the folder of Jupyter."""
+"""The tools as functions, which the package jupyter-server-mcp offers in its MCP server.
 
-from functools import cache
+That server asks for no token, so there is no `decide`. The runs are those of the engine behind the page of the same
+Jupyter server.
+"""
+
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
@@ -9,23 +12,24 @@ from pydantic import WithJsonSchema
 
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.plugins.mcp_server.tools import Client, Tools, definitions
-from artifactflow_nb.server.jupyter import ArtifactFlowServer
-
-_server = cache(lambda: ArtifactFlowServer(ServerApp.instance(), ""))
+from artifactflow_nb.server.jupyter import SERVER_SETTING
 
 
 def list_tools() -> list[str]:
     """Return the names under which jupyter-server-mcp looks up the functions."""
-    return [f"{__name__}:{name}" for name in definitions()["tools"]]
+    return [f"{__name__}:{name}" for name in definitions()["tools"] if name != "decide"]
 
 
 def __getattr__(name: str) -> Any:
     """Return a tool as a function with the parameters of its schema."""
-    if (tool := definitions()["tools"].get(name)) is None:
+    if (tool := definitions()["tools"].get(name)) is None or name == "decide":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     async def call(**arguments: Any) -> dict[str, Any]:
-        tools = Tools((await _server().api()).lifecycle)
+        server = ServerApp.instance().web_app.settings.get(SERVER_SETTING)
+        if server is None:
+            raise UsageError("The extension is off. Run: jupyter server extension enable artifactflow_nb")
+        tools = Tools((await server.api()).lifecycle, decides=False)
         passed = {key: value for key, value in arguments.items() if value is not None}
         text, value = await tools.call(name, passed, Client("Jupyter"))
         if value is None:

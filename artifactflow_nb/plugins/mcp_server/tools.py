@@ -7,6 +7,7 @@ out each. Results are values of JSON. Long texts are cut, and every result passe
 import asyncio
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -19,7 +20,7 @@ from typing import Any, cast
 
 import yaml
 
-from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.approvals import CHOICES, Decision
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.language import agent_label
 from artifactflow_nb.core.text.cards import escape_invisible
@@ -40,9 +41,13 @@ Value = dict[str, Any]
 _LONGEST_WAIT_S, _QUERY_S, _MOST_CLAIMS = 86_400, 20.0, 200
 _MOST_CHARS, _MOST_CELL, _MOST_LINE, _MOST_NAME = 40_000, 2_000, 300, 60  # longer texts are cut, and say so
 
+_CUT = re.compile(r"\n\[cut: [\d,]+ more characters?\]\s*\Z")
+
 _RUNS = """
-SELECT run_id, conversation_id, started_at, status, question, answer, cost_usd FROM (
-    SELECT *, coalesce((SELECT response FROM main.messages WHERE message_id = runs.message_id), '') AS answer FROM runs
+SELECT run_id, conversation_id, started_at, status, question, answer, iif(unpriced, NULL, cost_usd) AS cost_usd FROM (
+    SELECT *, coalesce((SELECT response FROM main.messages WHERE message_id = runs.message_id), '') AS answer,
+        EXISTS (SELECT 1 FROM main.llm_calls AS c WHERE c.run_id = runs.run_id AND c.cost_usd IS NULL
+            AND c.input_tokens IS NOT NULL AND c.provider <> 'artifactflow') AS unpriced FROM runs
 ) WHERE parent_run_id IS NULL {condition} ORDER BY started_at DESC
 """
 
@@ -65,13 +70,19 @@ class Client:
 
 
 class Tools:
-    """The tools over the runs of a data folder; `names` has those that the server offers."""
+    """The tools over the runs of a data folder; `names` has those that the server offers.
 
-    def __init__(self, lifecycle: RunLifecycle) -> None:
+    A read-only lifecycle has no tool that changes the store. `decides=False` leaves out `decide`, for servers without
+    a token.
+    """
+
+    def __init__(self, lifecycle: RunLifecycle, *, decides: bool = True) -> None:
         self.lifecycle = lifecycle
         self._engine = lifecycle.thread.engine
-        tools = definitions()["tools"].items()
-        self.names = [name for name, tool in tools if tool["annotations"]["readOnlyHint"] or not lifecycle.read_only]
+        tools = {
+            name: tool["annotations"] for name, tool in definitions()["tools"].items() if decides or name != "decide"
+        }
+        self.names = [name for name in tools if tools[name]["readOnlyHint"] or not lifecycle.read_only]
 
     async def call(self, name: str, arguments: Mapping[str, Any], client: Client) -> tuple[str, Value | None]:
         """Call a tool, and return its result as text and as a value; for an error, the message and None."""
@@ -79,7 +90,8 @@ class Tools:
         try:
             if name not in self.names:
                 raise NotFound(f"There is no tool {brief(name)}. Tools: {', '.join(self.names)}.")
-            fields = json.loads(storable_text(json.dumps(arguments, ensure_ascii=False)))
+            text = storable_text(json.dumps(arguments, ensure_ascii=False))
+            fields = json.loads(text, parse_float=number, parse_constant=number)
             check_arguments(fields, definitions()["tools"][name]["inputSchema"])
             value: Value = await getattr(self, name)(client, **fields)
         except (ArtifactFlowError, TimeoutError) as error:
@@ -106,14 +118,17 @@ class Tools:
         """Store the decision of the person, and wait for the rest of the run."""
         request = await self.lifecycle.call(self._engine.approvals.get(request_id))
         by = f"mcp:{clip(escape_invisible(client.name), _MOST_NAME) or 'unnamed'}"
-        values = options.get("text", ""), by, options.get("params")
+        masked, params = self._engine.secrets.current.value, options.get("params")
+        values = options.get("text", ""), by, None if params is None else edited(request.params, params, masked)
         choice = Decision(decision == "approved", *values, replaces_call=decision == "instructed")
         await self.lifecycle.call(self.lifecycle.decide(request_id, choice))
         return await self._follow(client, request.run_id, options.get("wait_s", _LONGEST_WAIT_S))
 
-    async def pending(self, _client: Client) -> Value:
-        """List the open requests."""
-        return {"requests": [_request(each) for each in await self.lifecycle.pending()]}
+    async def pending(self, _client: Client, request_id: str | None = None) -> Value:
+        """List the open requests, or show one with longer texts."""
+        most = _MOST_CELL if request_id is None else _MOST_CHARS
+        requests = [each for each in await self.lifecycle.pending() if request_id in {None, each["id"]}]
+        return {"requests": [_request(each, most) for each in requests]}
 
     async def _follow(self, client: Client, run_id: str, wait_s: float) -> Value:
         """Report the phases of a run until the run ends or waits, at most `wait_s` seconds."""
@@ -137,8 +152,12 @@ class Tools:
             raise
         return await self._report(run_id)
 
-    async def _report(self, run_id: str) -> Value:
-        """Return a run so far, in the form of the definition `run`."""
+    async def read_run(self, _client: Client, run_id: str, start: int = 0) -> Value:
+        """Read a run so far, with a part of the answer."""
+        return await self._report(run_id, start)
+
+    async def _report(self, run_id: str, start: int = 0) -> Value:
+        """Return a run so far, in the form of the definition `run`, with the answer from a character on."""
         result = await self.lifecycle.result(run_id)
         run_id, answer = result["run_id"], result["response"] or ""
         cited = listed_sources(answer).values()
@@ -149,7 +168,7 @@ class Tools:
         is_priced = len(costs) > 0 and not costs["n_unpriced"].sum()
         return {
             **{name: result[name] for name in ("run_id", "conversation_id", "status", "outcome")},
-            "answer": _cut(answer),
+            "answer": _cut(answer[start:]),
             "citations": [asdict(each) | {"was_read": bool(evidence.text(each.address))} for each in cited],
             "artifacts": sorted({*written["artifact_id"]}),
             "tokens": int(costs["total_tokens"].sum()),
@@ -244,6 +263,33 @@ def check_text(db: Connection, text: str, run_id: str | None) -> list[Value]:
     return rows
 
 
+def number(text: str) -> float:
+    """Return a number of JSON; `5.0` is an integer, for schemas as for tools. Errors: `UsageError` for NaN."""
+    if not (value := float(text)) - value == 0:
+        raise UsageError(f"The arguments contain {text}, which is not a number of JSON.")
+    return int(value) if value.is_integer() else value
+
+
+def edited(stored: Mapping[str, Any], params: Mapping[str, Any], masked: Callable[[Any], Any]) -> Value:
+    """Return the parameters of a request with the edits of a person.
+
+    A parameter that is missing, or is as a result shows it, cut or masked, keeps the stored value.
+
+    Errors: `UsageError` for another text that ends with the mark of a cut text.
+    """
+    changed = dict(stored)
+    for name, value in params.items():
+        if name in stored and value in [masked(_short(stored[name], most)) for most in (_MOST_CELL, _MOST_CHARS)]:
+            continue
+        if isinstance(value, str) and _CUT.search(value):
+            raise UsageError(
+                f"The parameter {name!r} ends with the mark of a cut text. Pass the whole text, which `pending` with "
+                "the request_id shows, or leave the parameter out to keep the text."
+            )
+        changed[name] = value
+    return changed
+
+
 def check_arguments(arguments: Value, schema: Value) -> None:
     """Raise `UsageError` for arguments that do not fit the schema."""
     from jsonschema import Draft202012Validator
@@ -254,15 +300,24 @@ def check_arguments(arguments: Value, schema: Value) -> None:
         raise UsageError(f"The arguments do not fit the schema{f' at {place}' if place else ''}: {rule}.")
 
 
-def _request(request: Mapping[str, Any]) -> Value:
+def _request(request: Mapping[str, Any], most: int = _MOST_CELL) -> Value:
     """Return a request in the form of the definition `request`."""
-    params = {name: _short(value) for name, value in request["params"].items()}
-    return {
-        **request,
-        "title": clip(request["title"], _MOST_LINE),
-        "params": params,
-        "preview": _short(request["preview"]),
-    }
+    params = {name: _short(value, most) for name, value in request["params"].items()}
+    texts = {"title": clip(request["title"], _MOST_LINE), "preview": _cut(request["preview"], most)}
+    return {**request, **texts, "params": params}
+
+
+def request_text(request: Value) -> str:
+    """Return a request as text: title, reason, possible decisions, what would be written, and parameters."""
+    allowed = [choice for choice in CHOICES if choice in (request["allowed"] or CHOICES)]
+    parts = [
+        f"Request {request['id']}: {request['title']}",
+        request["message"],
+        f"Possible decisions: {', '.join(allowed)}.",
+        request["preview"],
+        f"Parameters: {json.dumps(request['params'], ensure_ascii=False)}" if request["params"] else "",
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def run_text(run: Value) -> str:
@@ -273,7 +328,7 @@ def run_text(run: Value) -> str:
     parts = [
         run["answer"],
         unread and f"The run has not read the text of these cited sources: {unread}.",
-        *(f"Request {each['id']}: {each['title']}\n\n{each['preview']}".strip() for each in run["requests"]),
+        *map(request_text, run["requests"]),
         f"Run {run['run_id']}: {run['status']}, {count(run['tokens'], 'token')}, {cost}.",
         artifacts and f"Artifacts: {artifacts}.",
         run["next"],
@@ -286,9 +341,9 @@ def _cut(text: str, most: int = _MOST_CHARS) -> str:
     return text if n_more <= 0 else f"{text[:most]}\n[cut: {count(n_more, 'more character')}]"
 
 
-def _short(value: Any) -> Any:
+def _short(value: Any, most: int = _MOST_CELL) -> Any:
     """Return a value of a cell or a parameter; a long value becomes a text that is cut."""
     if isinstance(value, bytes):
         return f"<{count(len(value), 'byte')}>"
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return value if len(text) <= _MOST_CELL else _cut(text, _MOST_CELL)
+    return value if len(text) <= most else _cut(text, most)

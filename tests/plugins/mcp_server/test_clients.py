@@ -16,6 +16,7 @@ TOOLS = [
     "research",
     "search_sources",
     "search_runs",
+    "read_run",
     "read_artifact",
     "check_claims",
     "query_runs",

@@ -34,12 +34,15 @@ def free_port() -> int:
 
 
 def test_jupyter_server_offers_the_tools_over_the_store_of_its_folder(tmp_path: Path) -> None:
-    """Schemas with bounds, results and sentences of errors are those of the command."""
+    """Schemas with bounds, results and sentences of errors are those of the command; nobody decides without a token.
+
+    The run is driven by the engine of the page in the same server.
+    """
     python, port, log = str(overlay_python("mcp_clients")), free_port(), tmp_path / "log"
     options = [
         f"--ServerApp.port={free_port()}",
         f"--ServerApp.root_dir={tmp_path}",
-        "--ServerApp.jpserver_extensions={'jupyter_server_mcp': True}",
+        "--ServerApp.jpserver_extensions={'artifactflow_nb': True, 'jupyter_server_mcp': True}",
         f"--MCPExtensionApp.mcp_port={port}",
         *["--allow-root"] * (os.geteuid() == 0),
     ]
@@ -47,6 +50,7 @@ def test_jupyter_server_offers_the_tools_over_the_store_of_its_folder(tmp_path: 
     calls = [
         ("research", {"question": "What is a generator in Python?"}),
         ("query_runs", {"sql": "SELECT status FROM runs"}),
+        ("decide", {"request_id": "r", "decision": "approved"}),
         ("query_runs", {"sql": "SELECT 1", "limit": 10**9}),
         ("read_artifact", {"run_id": "run-0", "artifact_id": "../x"}),
     ]
@@ -63,10 +67,12 @@ def test_jupyter_server_offers_the_tools_over_the_store_of_its_folder(tmp_path: 
             assert done.returncode == 0, done.stderr
         finally:
             server.send_signal(signal.SIGKILL)
-    tools, (research, query, limit, artifact) = json.loads(done.stdout)
-    assert {"research", "decide", "check_claims"} <= tools.keys()
+    tools, (research, query, decide, limit, artifact) = json.loads(done.stdout)
+    assert {"research", "read_run", "check_claims"} <= tools.keys()
+    assert "decide" not in tools
+    assert decide[0]
     assert tools["research"]["properties"]["question"]["maxLength"] == 20_000
-    assert tools["decide"]["required"] == ["request_id", "decision"]
+    assert tools["read_artifact"]["required"] == ["run_id", "artifact_id"]
     assert not research[0], research
     assert json.loads(research[1])["citations"]
     assert json.loads(query[1])["rows"] == [{"status": "completed"}]

@@ -18,6 +18,9 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from plugins.mcp_server.servers import ANSWER, ENVIRONMENT, NOTE, command, over_http
 
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.plugins.mcp_server.tools import number
+
 WAIT_S = 60
 SECRET = "planted-hunter2-9f8e7d6c5b4a"  # noqa: S105 - of these tests only
 
@@ -163,6 +166,20 @@ async def test_read_only_server_offers_no_tool_that_changes_the_store(tmp_path: 
         assert (await call(client, "query_runs", sql="SELECT status FROM runs"))["rows"] == [{"status": "waiting"}]
 
 
+async def test_read_only_server_reads_an_answer_in_parts(tmp_path: Path) -> None:
+    answer = " ".join(f"{number:07}" for number in range(6_000))
+    async with connected(command(tmp_path, replies=[answer])) as client:
+        run = await call(client, "research", question="Write.")
+    async with connected(command(tmp_path, "--read-only")) as client:
+        (found,) = (await call(client, "search_runs"))["runs"]
+        first = await call(client, "read_run", run_id=found["run_id"])
+        assert first == run
+        text = first["answer"].rpartition("\n[cut: ")[0]
+        second = await call(client, "read_run", run_id=found["run_id"], start=len(text))
+        assert text + second["answer"] == answer
+        assert "There is no run" in await refusal(client, "read_run", run_id="run-0")
+
+
 async def test_client_lowers_the_budget_and_never_raises_it(tmp_path: Path) -> None:
     async with connected(command(tmp_path), AF_BUDGET='{"tokens": 1000}') as client:
         message = await refusal(client, "research", question="Write.", budget={"tokens": 2_000})
@@ -191,6 +208,67 @@ async def test_instruction_and_edited_parameters_of_a_person_are_carried_out(tmp
         assert run["status"] == "completed"
         artifact = await call(client, "read_artifact", run_id=run["run_id"], artifact_id="note")
         assert artifact["content"] == "Edited."
+
+
+LONG = {"tool": "create_artifact", "params": {"id": "long", "title": "Herons", "content": "Herons wait. " * 400}}
+
+
+async def test_edit_of_a_person_keeps_what_was_not_edited(tmp_path: Path) -> None:
+    """A cut text that comes back as it was shown is the stored text; another text with the mark of a cut is refused."""
+    async with connected(command(tmp_path, replies=[LONG, ANSWER])) as client:
+        run = await call(client, "research", question="Write.")
+        (request,) = run["requests"]
+        shown = request["params"]
+        assert shown["content"].endswith("more characters]")
+        (whole,) = (await call(client, "pending", request_id=request["id"]))["requests"]
+        assert whole["params"]["content"] == LONG["params"]["content"]
+        edit = {"request_id": request["id"], "decision": "approved"}
+        cut = {"content": shown["content"].replace("Herons", "Egrets")}
+        assert "ends with the mark of a cut text" in await refusal(client, "decide", **edit, params=cut)
+        run = await call(client, "decide", **edit, params={**shown, "title": "Egrets"})
+        artifact = await call(client, "read_artifact", run_id=run["run_id"], artifact_id="long")
+        assert (artifact["title"], artifact["content"]) == ("Egrets", LONG["params"]["content"])
+        assert (await call(client, "pending", request_id=request["id"])) == {"requests": []}
+
+
+async def test_text_of_a_waiting_run_has_what_the_person_decides(tmp_path: Path) -> None:
+    """The text has the decisions and the parameters of a request, for clients that show no structured results."""
+    async with connected(command(tmp_path)) as client:
+        result = await client.call_tool("research", {"question": "Write."})
+        text = result.content[0].text
+        assert "Possible decisions: approved, edited, denied, instructed." in text
+        assert '"content": "Herons wait."' in text
+        (pending,) = json.loads((await client.call_tool("pending", {})).content[0].text)["requests"]
+        (request,) = result.structured_content["requests"]
+        assert {name: pending[name] for name in request} == request
+
+
+async def test_cost_with_an_unknown_price_is_null(tmp_path: Path) -> None:
+    """The sum of the known prices is no cost, for a run as in the list of runs."""
+    delegate = {"tool": "call_subagent", "params": {"agent_name": "crawl_agent", "instruction": "Find herons."}}
+    config = tmp_path / "config.yaml"
+    config.write_text("crawl_agent: {model: large}", encoding="utf-8")
+    price = {"input": 1, "output": 2}
+    for known, is_null in ((["scripted"], True), (["scripted", "large"], False)):
+        arguments = command(tmp_path / known[-1], replies=[delegate, "Found.", ANSWER])
+        prices = json.dumps(dict.fromkeys(known, price))
+        async with connected(arguments, AF_PRICES=prices, AF_GRAPH_CONFIG=str(config)) as client:
+            run = await call(client, "research", question="Where are herons?")
+            (listed,) = (await call(client, "search_runs"))["runs"]
+            assert (run["cost_usd"] is None, listed["cost_usd"] is None) == (is_null, is_null), run
+
+
+async def test_whole_number_with_a_point_is_an_integer(tmp_path: Path) -> None:
+    async with connected(command(tmp_path), AF_APPROVALS="approve") as client:
+        run = await call(client, "research", question="Write.", wait_s=60.0)
+        part = await call(client, "read_artifact", run_id=run["run_id"], artifact_id="note", start=7.0)
+        assert part["content"] == "wait."
+        assert len((await call(client, "search_runs", limit=1.0))["runs"]) == 1
+        assert "limit" in await refusal(client, "search_runs", limit=1.5)
+    assert json.loads("[5.0, 5.5, 1e3]", parse_float=number) == [5, 5.5, 1000]
+    for constant in ("NaN", "Infinity"):
+        with pytest.raises(UsageError, match=constant):
+            json.loads(f"[{constant}]", parse_constant=number)
 
 
 async def test_long_artifact_is_read_in_parts(tmp_path: Path) -> None:
@@ -255,6 +333,7 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("search_sources", {"query": ""}, "query"),
     ("search_sources", {"query": 7}, "query"),
     ("pending", {"everything": True}, "everything"),
+    ("read_run", {"run_id": "../x"}, "There is no run"),
     ("__init__", {}, "There is no tool"),
     ("call", {"name": "pending"}, "There is no tool"),
     ("_rows", {"sql": "SELECT 1"}, "There is no tool"),
@@ -333,6 +412,7 @@ async def test_secrets_are_in_no_output(tmp_path: Path) -> None:
         for name, arguments in [
             ("search_runs", {"words": SECRET}),
             ("search_runs", {}),
+            ("read_run", {"run_id": run["run_id"]}),
             ("read_artifact", {"run_id": run["run_id"], "artifact_id": "note"}),
             ("read_artifact", {"run_id": run["run_id"], "artifact_id": SECRET}),
             ("check_claims", {"run_id": run["run_id"]}),
