@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.text.format import clip, count, without_context
 from artifactflow_nb.recording.rows import Row, RunRows
 from artifactflow_nb.sources.citations import documents_read
@@ -119,16 +120,24 @@ def decision_sentences(rows: RunRows) -> list[str]:
     if not decided:
         return []
     kinds = joined(f"{n:,} {decision.replace('_', ' ')}" for decision, n in sorted(decided.items()))
-    return [f"Of {count(decided.total(), 'request')} for a decision of a person, {kinds}."]
+    return [f"Persons decided {count(decided.total(), 'request')} ({kinds})."]
+
+
+def is_unpriced(call: Row) -> bool:
+    """Return whether a model call used tokens whose price is unknown."""
+    return call["cost_usd"] is None and call["input_tokens"] is not None and call["provider"] != COMPUTED_PROVIDER
 
 
 def cost_sentences(rows: RunRows) -> list[str]:
     """Return the sentences about tokens, cost and budget."""
     n_input, n_output = (sum(row[name] or 0 for row in rows["llm_calls"]) for name in ("input_tokens", "output_tokens"))
     estimated = " (estimated)" if any(row["tokens_estimated"] for row in rows["llm_calls"]) else ""
+    text = [f"The models took {n_input:,} tokens and wrote {n_output:,}{estimated}."] if rows["llm_calls"] else []
     costs = [row["cost_usd"] for row in rows["llm_calls"] if row["cost_usd"] is not None]
-    cost = f" at a cost of {sum(costs):.4f} US dollars" if costs else ""
-    text = [f"The models took {n_input:,} tokens and wrote {n_output:,}{estimated}{cost}."] if rows["llm_calls"] else []
+    n_unpriced = sum(map(is_unpriced, rows["llm_calls"]))
+    amount = f"{'at least ' if n_unpriced else ''}{sum(costs):.4f} US dollars" if costs else "unknown"
+    reason = f", since {count(n_unpriced, 'call')} had no known price" if n_unpriced else ""
+    text += [f"The cost was {amount}{reason}."] if costs or n_unpriced else []
     budget = orjson.loads(rows.run["settings_json"]).get("budget") or {}
     limits = [f"{value:,} {name}" for name, value in budget.items() if isinstance(value, int | float) and value]
     return [*text, f"The budget was {joined(limits)}."] if limits else text
@@ -140,7 +149,7 @@ def end_sentences(rows: RunRows) -> list[str]:
     statuses = Counter(row["status"] for row in rows["claims"])
     if statuses:
         kinds = joined(f"{n:,} {status}" for status, n in sorted(statuses.items()))
-        text.append(f"Of {count(statuses.total(), 'check')} of claims against the sources, {kinds}.")
+        text.append(f"Claims were checked against the sources {count(statuses.total(), 'time')} ({kinds}).")
     if rows.run["status"] != "completed":
         text.append(f"The run ended as {rows.run['status']}.")
     return text

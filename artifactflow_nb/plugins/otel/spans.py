@@ -117,7 +117,8 @@ def load_spans(db: sqlite3.Connection, run_id: str, redactor: Redactor, *, with_
         raise Conflict(f"The run {run.run_id} is {run.status}. Export the run when it has ended.")
 
     def read(query: str) -> list[sqlite3.Row]:
-        return db.execute(_QUERIES[query], {"run_id": run_id, "content": with_content}).fetchall()
+        params = {"run_id": run_id, "content": with_content, "computed": COMPUTED_PROVIDER}
+        return db.execute(_QUERIES[query], params).fetchall()
 
     def shown(text: str) -> str:
         more = len(text := redactor.text(text)) - _MOST_CHARS

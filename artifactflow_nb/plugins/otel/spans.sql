@@ -1,9 +1,14 @@
 -- The facts of one run (:run_id) by operation. A name with an underscore is no fact; texts are NULL without :content.
 
 -- invoke_workflow
+WITH calls AS (
+    SELECT cost_usd, cost_usd IS NULL AND input_tokens IS NOT NULL AND provider <> :computed AS is_unpriced
+    FROM llm_calls WHERE run_id = :run_id
+)
 SELECT run_id AS _id, flow AS _name, started_at AS _start, completed_at AS _end, flow AS agent,
     conversation_id AS conversation, run_id, mode, status, outcome, error_type AS error,
-    (SELECT sum(cost_usd) FROM llm_calls WHERE run_id = :run_id) AS cost_usd,
+    (SELECT iif(total(is_unpriced), NULL, sum(cost_usd)) FROM calls) AS cost_usd,
+    (SELECT nullif(sum(is_unpriced), 0) FROM calls) AS unpriced_calls,
     CASE WHEN :content THEN question END AS input,
     CASE WHEN :content THEN (SELECT stored_text(response) FROM messages AS m WHERE m.message_id = r.message_id) END
         AS output

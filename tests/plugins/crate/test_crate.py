@@ -11,35 +11,19 @@ from typing import Any
 import pytest
 import yaml
 from support.collector import collecting
+from support.lake_runs import NOTE, QUESTION, READ, lake_run, write
 
 import artifactflow_nb as af
 
 OpenWorkbench = Callable[..., af.Workbench]
 
-QUESTION = "How deep is the lake?"
-NOTE = "The lake is 41 metres deep."
 REPORT = f"# Depth\n\n{NOTE[:-1]} [1].\n\n## Sources\n\n1. Lake: Lake — local:papers/lake.md#lake\n"
-SEARCH = [
-    af.ToolCall("call_subagent", {"agent_name": "crawl_agent", "instruction": "Find the depth."}),
-    af.ToolCall("web_fetch", {"urls": ["local:papers/lake.md#lake"]}),
-    NOTE,
-    af.ToolCall("create_artifact", {"id": "report", "title": "Depth", "content": REPORT}),
-    "It is 41 metres deep.",
-]
 
 
 @pytest.fixture
 def run(workbench: OpenWorkbench, tmp_path: Path) -> tuple[af.Workbench, af.Run]:
     """A run that read a source, wrote a report after an approval, and had a budget."""
-    papers = tmp_path / "papers"
-    papers.mkdir()
-    (papers / "lake.md").write_text(f"# Lake\n\n{NOTE}", encoding="utf-8")
-    wb = workbench(SEARCH, interactive=False, approvals={"create_artifact": "ask"}, budget={"tokens": 90_000})
-    wb.sources.add(papers)
-    ended = wb.ask(QUESTION).wait()
-    ended.approve().wait()
-    assert ended.status == "completed"
-    return wb, ended
+    return lake_run(workbench, tmp_path, REPORT, budget={"tokens": 90_000})
 
 
 def graph(path: Path) -> dict[str, dict[str, Any]]:
@@ -125,9 +109,10 @@ def test_methods_have_the_figures_of_the_rows(run: tuple[af.Workbench, af.Run]) 
         f"ArtifactFlow NB {af.__version__} and was worked on in the flow research (run {ended.run_id}). "
         "The work was done by crawl_agent and lead_agent with scripted (scripted, 5 calls). "
         "The sampling temperature was 0.3 and 0.7. The agents read 1 document of the person. "
-        "Of 1 request for a decision of a person, 1 approved. "
-        f"The models took {n_input:,} tokens and wrote {n_output:,}. The budget was 90,000 tokens. "
-        "Of 1 check of claims against the sources, 1 supported."
+        "Persons decided 1 request (1 approved). "
+        f"The models took {n_input:,} tokens and wrote {n_output:,}. "
+        "The cost was unknown, since 5 calls had no known price. The budget was 90,000 tokens. "
+        "Claims were checked against the sources 1 time (1 supported)."
     )
 
 
@@ -146,6 +131,30 @@ def test_methods_say_what_was_not_found(workbench: OpenWorkbench) -> None:
     assert text.endswith("The run ended as failed.")
 
 
+PRICE = {"input": 1, "output": 2}
+
+
+@pytest.mark.parametrize(
+    ("prices", "n_unpriced", "sentence"),
+    [
+        ({"scripted": PRICE, "large": PRICE}, None, "The cost was {cost:.4f} US dollars."),
+        ({"scripted": PRICE}, 2, "The cost was at least {cost:.4f} US dollars, since 2 calls had no known price."),
+        ({}, 5, "The cost was unknown, since 5 calls had no known price."),
+    ],
+)
+def test_cost_with_an_unknown_price_is_no_sum(
+    workbench: OpenWorkbench, tmp_path: Path, prices: dict[str, Any], n_unpriced: int | None, sentence: str
+) -> None:
+    """Known prices give only a lower bound, in the methods; the trace of the run counts the calls without a price."""
+    config = {"crawl_agent": {"model": "large"}}
+    wb, ended = lake_run(workbench, tmp_path, prices=prices, graph_config=config)
+    cost = wb.llm_calls_df(ended)["cost_usd"].sum()
+    assert sentence.format(cost=cost) in wb.crate.methods(ended)
+    [root] = [span for span in wb.otel.traces(ended)[0].spans if span.operation == "invoke_workflow"]
+    assert root.facts["unpriced_calls"] == n_unpriced
+    assert root.facts["cost_usd"] == (None if n_unpriced else pytest.approx(cost))
+
+
 def test_citation_has_the_fields_that_the_format_requires(run: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
     """The fields are `authors`, `cff-version`, `message` and `title`; the hash is the hash of the sealed file."""
     wb, ended = run
@@ -158,7 +167,7 @@ def test_citation_has_the_fields_that_the_format_requires(run: tuple[af.Workbenc
 
 
 def test_run_that_has_not_ended_is_refused(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    wb = workbench(SEARCH[3:], interactive=False, approvals={"create_artifact": "ask"})
+    wb = workbench([write(REPORT), "Done."], interactive=False, approvals={"create_artifact": "ask"})
     waiting = wb.ask("Write.").wait()
     for export in (wb.crate.methods, wb.crate.citation, lambda each: wb.crate.write(each, tmp_path / "x.zip")):
         with pytest.raises(af.errors.Conflict, match="is waiting. Wait until the run has ended"):
@@ -208,7 +217,7 @@ def test_no_outlet_has_a_secret(workbench: OpenWorkbench, tmp_path: Path, monkey
     papers.mkdir()
     (papers / "lake.md").write_text(f"# Lake\n\n{text}", encoding="utf-8")
     report = af.ToolCall("create_artifact", {"id": "report", "title": f"Keys {SHAPED}", "content": f"# Keys\n\n{text}"})
-    turns = [SEARCH[0], SEARCH[1], text, report, text]
+    turns = [*READ, text, report, text]
     wb = workbench(turns, interactive=False, approvals="approve")
     wb.sources.add(papers)
     ended = wb.ask(f"Are {KNOWN} and {SHAPED} keys?").wait()

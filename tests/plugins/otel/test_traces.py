@@ -10,35 +10,18 @@ from typing import Any
 
 import pytest
 from support.collector import answer, collecting, plain, value_of
+from support.lake_runs import NOTE, QUESTION, lake_run
 
 import artifactflow_nb as af
 from artifactflow_nb.plugins.otel.spans import MAPPING
 
 OpenWorkbench = Callable[..., af.Workbench]
 
-QUESTION = "How deep is the lake?"
-NOTE = "The lake is 41 metres deep."
-SEARCH = [
-    af.ToolCall("call_subagent", {"agent_name": "crawl_agent", "instruction": "Find the depth."}),
-    af.ToolCall("web_fetch", {"urls": ["local:papers/lake.md#lake"]}),
-    NOTE,
-    af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": NOTE}),
-    "It is 41 metres deep.",
-]
-
 
 @pytest.fixture
 def run(workbench: OpenWorkbench, tmp_path: Path) -> tuple[af.Workbench, af.Run]:
     """A run with a subagent, tools and an approval."""
-    papers = tmp_path / "papers"
-    papers.mkdir()
-    (papers / "lake.md").write_text(f"# Lake\n\n{NOTE}", encoding="utf-8")
-    wb = workbench(SEARCH, interactive=False, approvals={"create_artifact": "ask"})
-    wb.sources.add(papers)
-    ended = wb.ask(QUESTION).wait()
-    ended.approve().wait()
-    assert ended.status == "completed"
-    return wb, ended
+    return lake_run(workbench, tmp_path)
 
 
 def decoded(wb: af.Workbench, run: af.Run, **options: Any) -> list[Any]:
@@ -290,5 +273,5 @@ def test_version_of_the_mapping_is_in_each_export(workbench: OpenWorkbench) -> N
     wb = workbench(["Yes."], interactive=False)
     request = ExportTraceServiceRequest.FromString(wb.otel.encode(wb.ask("Is it so?").wait()))
     [scope] = request.resource_spans[0].scope_spans
-    assert value_of(scope.scope.attributes[0].value) == MAPPING["version"] == 1
+    assert value_of(scope.scope.attributes[0].value) == MAPPING["version"] == 2
     assert scope.scope.version == af.__version__
