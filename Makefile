@@ -31,7 +31,7 @@ $(READY): pyproject.toml $(shell find artifactflow_nb/widgets/labextension -type
 	@$(BIN)/python -m pip install --quiet --editable '.[test]'
 	@touch $(READY)
 
-# Requirements of the browser tests except Chromium (ipykernel 6, Notebook 7, Voila and axe-core), version 1 of the MCP
+# Requirements of the browser tests except Chromium (ipykernel 6, Notebook 7, Voila, Jupyter AI and axe-core), version 1 of the MCP
 # SDK for the tests of tests/tools/mcp, clients for tests/plugins/mcp_server, pyarrow for a test of tests/server, and buckets and Dask for tests/plugins/studies.
 front-ends: $(OVERLAYS) $(AXE)
 
@@ -135,8 +135,8 @@ docs: setup
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-pictures: setup
-	AF_PICTURES=$(CURDIR)/docs $(BIN)/pytest tests/browser/test_pictures.py tests/browser/test_research_panel.py
+pictures: setup front-ends
+	AF_PICTURES=$(CURDIR)/docs $(BIN)/pytest tests/browser/test_pictures.py tests/browser/test_research_panel.py tests/browser/test_jupyter_ai.py
 
 # Every component in light and dark. Git ignores these files unless they are added with `git add --force`.
 screenshots: setup front-ends

@@ -1,4 +1,4 @@
-"""Front ends on loopback ports: JupyterLab, Notebook 7 and Voila, each with its own configuration."""
+"""Front ends on loopback ports: JupyterLab, Notebook 7, Voila and others, each with its own configuration."""
 
 import itertools
 import json
@@ -85,6 +85,14 @@ NOTEBOOK_7 = FrontEnd(
         _CLOSED_ELSEWHERE,
     ),  # its shortcuts need settings of plugins that it lacks
 )
+JUPYTER_AI = FrontEnd(
+    "jupyterlab",
+    "lab?token={token}&reset",
+    # Its server of MCP would listen on a port that another test may use.
+    _SERVER | _LAB | {"ServerApp.jpserver_extensions": {"jupyter_server_mcp": False}},
+    "jupyter_ai",
+)
+"""JupyterLab with Jupyter AI; its page is a launcher."""
 VOILA = FrontEnd(
     "voila",
     "voila/render/{name}?token={token}",

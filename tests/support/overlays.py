@@ -31,6 +31,7 @@ ENVIRONMENTS = {
     "inspect": ["inspect_ai>=0.3.200", "pyarrow"],
     "mcp1": ["mcp==1.24.*", "langchain-mcp-adapters>=0.3"],  # the oldest supported version, with another package
     "mcp_clients": ["fastmcp>=4.2", "jupyter-server-mcp>=0.4"],  # a client, and the server of Jupyter
+    "jupyter_ai": ["jupyter-ai==3.2.*"],  # needs version 1 of the MCP SDK
 }
 """The additional packages of each environment."""
 
