@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 from artifactflow_nb.engine.plugin import BUILT_IN_PLUGINS, Plugin, add_plugin
 from artifactflow_nb.errors import UsageError, brief
 from artifactflow_nb.plugins.claims import frame as claims_frame
+from artifactflow_nb.plugins.claims.accessor import ClaimAccessor
 from artifactflow_nb.plugins.claims.plugin import CLAIMS
 from artifactflow_nb.plugins.crate import CRATE, Crate
 from artifactflow_nb.plugins.data.plugin import DATA, Data, DataResults
@@ -49,6 +50,7 @@ class Accessor(Generic[T]):
 class SealedRunAccessors:
     """The accessors of the built-in plugins on a sealed run, a line for each plugin."""
 
+    claims = Accessor(ClaimAccessor)
     claims_df = claims_frame.claims_df
     literature = Accessor(Literature)
     crate = Accessor(Crate)
@@ -60,6 +62,7 @@ class SealedRunAccessors:
 class WorkbenchAccessors:
     """The accessors of the built-in plugins on a workbench, a line for each plugin."""
 
+    claims = Accessor(ClaimAccessor)
     claims_df = claims_frame.claims_df
     literature = Accessor(Literature)
     crate = Accessor(Crate)

@@ -82,7 +82,7 @@ MEMBERS = {
     "af": "AgentConfig AgentModel Budget DebugMiddleware Decision Library NoAnswer OfflineModel OpenAIModel Price Rate "
     "Reviewer Run ScriptedModel Settings ToolCall ToolContext ToolResult Workbench __version__ accept_cassette adapt "
     "cassette_df check_notebook compare engine errors extend graders open_run plots testing tool trust_folder",
-    "wb": "approvals_df artifact_panel artifacts artifacts_df ask chat claims_df close columns_df conversation "
+    "wb": "approvals_df artifact_panel artifacts artifacts_df ask chat claims claims_df close columns_df conversation "
     "conversations crate created_at data data_dir events_df flows forecast graph_config home is_open literature "
     "llm_calls_df messages_df metrics metrics_df models otel panel pending plan_steps_df projects query register_agent "
     "register_flow repro run runs runs_df settings sources sources_df store studies timeline tool tool_calls_df "

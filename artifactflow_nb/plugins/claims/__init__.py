@@ -1,7 +1,8 @@
 """Claims: what a text states, checked offline against the sources that it cites or the outputs of its notebook.
 
 `af.check_notebook` and `python -m artifactflow_nb check` start no engine: this folder imports no other room but
-`core/text` and `errors`, except in `frame.py`, `versions.py` and `plugin.py`, which have the claims of runs.
+`core/text` and `errors`, except in the modules that have the claims of runs: `frame.py`, `versions.py`, `marks.py`,
+`accessor.py` and `plugin.py`.
 """
 
 NOUNS = frozenset({"claim", "misquote", "misquoted", "figure_check"})

@@ -121,25 +121,15 @@ def output_forms(output: Mapping[str, Any]) -> dict[str, Any]:
 
 def stale_cells(cells: Sequence[Cell]) -> dict[int, int]:
     """Return the cells whose output is older than a cell that defines a name they read, each with that cell."""
-    definers: dict[str, int] = {}
-    needs: dict[int, set[int]] = {}
-    counts = {cell.number: cell.count for cell in cells}
-    for cell in cells:
-        if cell.kind != "code":
-            continue
-        defined, used = _names(cell.text)
-        needs[cell.number] = {definers[name] for name in used if name in definers}
-        definers |= dict.fromkeys(defined, cell.number)
+    definers: dict[str, tuple[int, int]] = {}  # the cell that was executed last of all that a name depends on
     stale: dict[int, int] = {}
-    for number, direct in needs.items():
-        pending, seen = list(direct), set(direct)
-        while pending and (count := counts[number]) is not None:
-            other = pending.pop()
-            if (counts[other] or 0) > count:
-                stale[number] = other
-                break
-            pending += needs.get(other, set()) - seen
-            seen |= {*pending}
+    for cell in cells:
+        if cell.kind == "code":
+            defined, used = _names(cell.text)
+            last = max([(cell.count or 0, cell.number), *(definers[name] for name in used if name in definers)])
+            if cell.count is not None and last[0] > cell.count:
+                stale[cell.number] = last[1]
+            definers |= dict.fromkeys(defined, last)
     return stale
 
 

@@ -12,11 +12,7 @@ from typing import Any
 
 from artifactflow_nb.plugins.claims.language import CJK, alternatives, lists, phrase_pattern, terms, units, words_in
 
-ABOUT = 0.06
-"""The relative deviation that "about" allows."""
-
-_FIRST_YEAR, _LAST_YEAR = 1500, 2100
-_SHORT_YEAR_DIGITS = 4
+ABOUT = 0.06  # the relative deviation that "about" allows
 _CONTEXT = 24
 _LONGEST_TEXT = 20_000
 _ROUND_DIGITS = 2
@@ -249,7 +245,7 @@ def _numbers(rest: str, text: str) -> Iterator[Figure]:
         is_plain = figure.end == match.end() and not match["currency"]
         if is_plain and (re.match("[A-Za-z]", tail) or is_identifier(text, match.start(), digits)):
             figure = replace(figure, kind="name")
-        elif is_plain and is_year(digits, match[0], text, figure):
+        elif is_plain and is_year(match[0], text, figure):
             figure = replace(figure, kind="year", date=(int(digits), None, None))
         yield figure
 
@@ -299,16 +295,13 @@ def is_identifier(text: str, start: int, digits: str) -> bool:
     return "." not in digits and name.endswith(tuple(w for w in words_in("identifiers") if not w.isascii()))
 
 
-def is_year(digits: str, written: str, text: str, figure: Figure) -> bool:
+def is_year(written: str, text: str, figure: Figure) -> bool:
     """Return whether four digits are a year: behind a word such as "in", or without a noun."""
-    if len(digits) != _SHORT_YEAR_DIGITS or written != digits or figure.dimension not in {"", "months"}:
-        return False
+    is_possible = re.fullmatch(r"1[5-9]\d\d|20\d\d|2100", written) and figure.dimension in {"", "months"}
     before, after = text[max(figure.start - _CONTEXT, 0) : figure.start], text[figure.end : figure.end + 2]
-    if not (digits.isdigit() and _FIRST_YEAR <= int(digits) <= _LAST_YEAR):
-        return False
     is_alone = not re.match(r"\s\w", after) or bool(re.search(r"\d{4}\s*[–-]$", before))
     word = re.search(r"([A-Za-z]+)[\s(]*$", before)
-    return is_alone or bool(word and word[1].lower() in words_in("year_words"))
+    return bool(is_possible and (is_alone or (word and word[1].lower() in words_in("year_words"))))
 
 
 @cache

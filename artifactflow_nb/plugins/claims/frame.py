@@ -1,39 +1,32 @@
 """The table and the frame of the claims of runs."""
 
+import re
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
 from artifactflow_nb.analysis.frames.api import Frames, frame_method
 from artifactflow_nb.store import frames
 from artifactflow_nb.store.frames import ENUM, IDS, INT, TEXT, TIME, Column, Frame, reading_order, stored_columns
 from artifactflow_nb.store.schema import Table
 
-CHECKS = Table(
-    "claims",
-    """
-    check_id TEXT NOT NULL, claim_id TEXT NOT NULL, tool_call_id TEXT,
-    conversation_id TEXT NOT NULL, artifact_id TEXT NOT NULL, version INTEGER, n INTEGER NOT NULL,
-    text TEXT NOT NULL, kind TEXT NOT NULL, n_figures INTEGER NOT NULL,
-    status TEXT NOT NULL, method TEXT, reason TEXT, score INTEGER,
-    address TEXT, source_title TEXT, quote TEXT, "start" INTEGER, "end" INTEGER, page INTEGER,
-    checker TEXT NOT NULL, source_sha256 TEXT, checked_at INTEGER
-    """,
-    key="check_id",
-)
-"""The checks of claims: `check_id` is the id of the claim and a number.
+_TEXT = Path(__file__).with_name("claims.sql").read_text(encoding="utf-8")
+_SQL = dict(re.findall(r"-- (\w+)\n(.+?);", _TEXT, re.DOTALL))
 
-The tool call gives the version, because a fork gives versions other numbers. `version` is the number of a version that
-a person wrote, and `checked_at` is NULL for a check at the time of the version.
-"""
+CHECKS = Table("claims", _SQL["columns"], key="check_id")
 
-STANDING = """
-main.claims AS c JOIN main.artifact_versions AS v ON v.conversation_id = c.conversation_id
-AND v.artifact_id = c.artifact_id AND (v.tool_call_id = c.tool_call_id OR v.version = c.version)
-AND c.rowid = (SELECT d.rowid FROM main.claims AS d WHERE d.check_id BETWEEN c.claim_id || '/' AND c.claim_id || '0'
-ORDER BY d.method IS 'person' DESC, d.rowid DESC LIMIT 1)
-"""
-"""The check of each claim that counts: a person's last verdict, else the last check."""
+STANDING = _SQL["standing"]
+OF_VERSION = "v.conversation_id = ? AND v.artifact_id = ? AND v.version = ?"
+
+
+def load_checks(db: sqlite3.Connection, where: str, values: Sequence[str | int]) -> list[sqlite3.Row]:
+    """Load the checks that count, with the number of the version and the passage."""
+    columns = "v.version, coalesce(c.quote, c.text) AS passage, c.*"
+    sql = f"SELECT {columns} FROM {STANDING} WHERE {where} ORDER BY v.rowid, c.n"  # noqa: S608 - only constants
+    return db.execute(sql, values).fetchall()
+
 
 _QUOTE = "CASE WHEN c.start IS NOT NULL THEN coalesce(c.quote, c.text) END"
-"""A quote that equals its claim is stored once."""
-
 _CHECKED_AT = "coalesce(c.checked_at, v.created_at)"
 
 CLAIMS_FRAME = Frame(

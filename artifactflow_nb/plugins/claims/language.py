@@ -6,7 +6,7 @@ The lists are data (`languages/*.json`); a further language is a further file.
 import json
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,17 @@ _RUN = re.compile(rf"[{CJK}]+")
 _MIN_PLURAL = 4
 
 
+def _merged(old: Any, new: Any) -> Any:
+    if isinstance(new, dict):
+        return {**old, **{key: _merged(old[key], value) if key in old else value for key, value in new.items()}}
+    return [*old, *new] if isinstance(new, list) else new
+
+
 @cache
 def lists() -> dict[str, Any]:
     """Return the lists of all languages by name, merged."""
-    merged: dict[str, Any] = {}
-    for path in sorted(Path(__file__).with_name("languages").glob("*.json")):
-        for name, values in json.loads(path.read_text(encoding="utf-8")).items():
-            if isinstance(values, list):
-                merged.setdefault(name, []).extend(values)
-                continue
-            for key, value in values.items():
-                old = merged.setdefault(name, {}).get(key)
-                both = {**(old or {}), **value} if isinstance(value, dict) else [*(old or ()), *value] if old else value
-                merged[name][key] = both
+    paths = sorted(Path(__file__).with_name("languages").glob("*.json"))
+    merged: dict[str, Any] = reduce(_merged, (json.loads(path.read_text(encoding="utf-8")) for path in paths), {})
     return merged
 
 

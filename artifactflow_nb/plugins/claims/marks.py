@@ -16,7 +16,7 @@ from artifactflow_nb.core.language import EnglishText, translate, translate_list
 from artifactflow_nb.core.text.format import translate_count
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.core.text.rendered_text import RenderedText, key_of
-from artifactflow_nb.plugins.claims.frame import STANDING
+from artifactflow_nb.plugins.claims.frame import load_checks
 from artifactflow_nb.plugins.claims.language import lists
 from artifactflow_nb.plugins.claims.prose import plain_text
 from artifactflow_nb.plugins.claims.versions import RULES
@@ -25,7 +25,7 @@ from artifactflow_nb.store.artifact_versions import Artifact
 
 STYLES = {"af-said": Path(__file__).with_name("marks.css").read_text(encoding="utf-8")}
 
-_STATUSES: Mapping[str, tuple[EnglishText, EnglishText, EnglishText]] = {
+STATUSES: Mapping[str, tuple[EnglishText, EnglishText, EnglishText]] = {
     "supported": ("✓", "Supported", "{n} supported"),
     "contradicted": ("✗", "Contradicted", "{n} contradicted"),
     "unsupported": ("?", "Unsupported", "{n} unsupported"),
@@ -39,11 +39,10 @@ _OTHER = re.compile(r"(.{1,40}?) there[,;]")
 
 def load_marks(db: sqlite3.Connection, run_id: str, artifact: Artifact | None) -> TextMarks:
     """Load the marks of a version, or of the last version of each text that a run wrote."""
-    values = [run_id] if artifact is None else [run_id, artifact.artifact_id, str(artifact.version)]
-    where = "c.run_id = ?" if artifact is None else "c.run_id = ? AND v.artifact_id = ? AND v.version = ?"
-    columns = "c.artifact_id, v.version, coalesce(c.quote, c.text) AS passage, c.*"
-    sql = f"SELECT {columns} FROM {STANDING} WHERE {where} ORDER BY v.rowid, c.n"  # noqa: S608 - only constants
-    rows = db.execute(sql, values).fetchall()
+    version = () if artifact is None else (artifact.artifact_id, artifact.version)
+    rows = load_checks(
+        db, "c.run_id = ?" + " AND v.artifact_id = ? AND v.version = ?" * bool(version), (run_id, *version)
+    )
     last = {row["artifact_id"]: row["version"] for row in rows}
     current = [row for row in rows if row["version"] == last[row["artifact_id"]]]
     return ClaimMarks(current) if current else NO_MARKS
@@ -54,7 +53,7 @@ class ClaimMarks(TextMarks):
 
     def __init__(self, rows: Sequence[sqlite3.Row]) -> None:
         self._rows = rows
-        ranks = ["supported", *list(_STATUSES)[::-1]]
+        ranks = ["supported", *list(STATUSES)[::-1]]
         by_rank = sorted(rows, key=lambda row: ranks.index(row["status"]))
         # A sentence that stands twice has the worse mark.
         self._claims = {key: row for row in by_rank if (key := key_of(html.unescape(row["text"])))}
@@ -66,7 +65,7 @@ class ClaimMarks(TextMarks):
         counts = Counter(row["status"] for row in rows)
         shown = [
             f'<span class="af-said af-said-{status}">{f"{sign} {translate(label, n=counts[status])}".strip()}</span>'
-            for status, (sign, _, label) in _STATUSES.items()
+            for status, (sign, _, label) in STATUSES.items()
             if counts[status]
         ]
         total = translate("{title}: {text}", title=translate_count(len(rows), "claim"), text=translate_list(shown))
@@ -99,12 +98,12 @@ def _reason(row: sqlite3.Row) -> str:
 
 
 def _description(row: sqlite3.Row) -> str:
-    return translate("{title}: {text}", title=translate(_STATUSES[row["status"]][1]), text=_reason(row))
+    return translate("{title}: {text}", title=translate(STATUSES[row["status"]][1]), text=_reason(row))
 
 
 def sign_html(row: sqlite3.Row) -> str:
     """Return the sign behind a claim, with the passage, its place and the reason."""
-    sign, name, _ = _STATUSES[row["status"]]
+    sign, name, _ = STATUSES[row["status"]]
     other = _OTHER.match(row["reason"] or "") if row["status"] == "contradicted" else None
     shown = f"{sign} {translate('{other} there', other=other[1])}" if other else sign
     page = translate("Page {page}", page=row["page"]) if row["page"] else ""

@@ -110,14 +110,12 @@ class Context:
 class ValueIndex:
     """All values, found by their size."""
 
-    def __init__(self, values: Iterable[Value], bare: Iterable[tuple[float, Place]] = ()) -> None:
+    def __init__(self, values: Iterable[Value]) -> None:
         self.values = list(values)
         numbers = [value for value in self.values if value.figure.kind in {"number", "year"}]
-        self._numbers = sorted(numbers, key=_size)
-        self._sizes = [_size(value) for value in self._numbers]
+        self._numbers = sorted(numbers, key=lambda value: abs(value.figure.value))
+        self._sizes = [abs(value.figure.value) for value in self._numbers]
         self._others = [value for value in self.values if value.figure.kind not in {"number", "year"}]
-        self._bare = sorted(bare, key=lambda entry: abs(entry[0]))
-        self._bare_sizes = [abs(entry[0]) for entry in self._bare]
 
     def equal(self, figure: Figure, context: Context) -> list[Value]:
         """Return the values that a figure can be, converted and rounded."""
@@ -144,10 +142,7 @@ class ValueIndex:
         return list(values.values())
 
     def match(self, figure: Figure, context: Context) -> Match | None:
-        """Return the value that a figure is or should be; None if no value fits.
-
-        Numbers of the part of a long output that has no labels come last.
-        """
+        """Return the value that a figure is or should be; None if no value fits."""
         equal = sorted(self.equal(figure, context), key=context.overlap, reverse=True)
         best = equal[0] if equal else None
         if best is not None and best.labels and all(map(context.has, best.labels)):
@@ -158,13 +153,7 @@ class ValueIndex:
         least = _DERIVED_DIGITS if best is None or not best.labels else _CERTAIN_DIGITS
         if best is not None and (context.overlap(best) or _digits(figure) >= least):
             return Match("supported", best.figure.text, best.place)
-        if (derived := self.derived(figure, context)) is not None:
-            return derived
-        half = figure.tolerance / figure.factor * (1 + 1e-9)
-        first = bisect_left(self._bare_sizes, abs(figure.value) - half)
-        if _digits(figure) < _CERTAIN_DIGITS or self._bare_sizes[first : first + 1] > [abs(figure.value) + half]:
-            return None
-        return Match("supported", figure.text, self._bare[first][1]) if first < len(self._bare) else None
+        return self.derived(figure, context)
 
     def _bound(self, figure: Figure, context: Context) -> Value | None:
         """Return the value whose labels name this figure beyond doubt, if the value differs from the figure."""
@@ -254,10 +243,6 @@ def _grouped(pairs: Iterable[tuple[K, Value]]) -> dict[K, list[Value]]:
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
-
-
-def _size(value: Value) -> float:
-    return abs(value.figure.value)
 
 
 def _digits(figure: Figure) -> int:

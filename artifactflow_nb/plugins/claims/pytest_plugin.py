@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -37,18 +37,18 @@ class ClaimsFile(pytest.File):
         except UsageError as error:
             raise self.CollectError(str(error)) from None
         for number, checks in groupby(report.checks, attrgetter("cell")):
-            yield ClaimsItem.from_parent(self, name=f"cell {number}", checks=list(checks))
+            item = ClaimsItem.from_parent(self, name=f"cell {number}")
+            item.checks = list(checks)
+            yield item
 
 
 class ClaimsItem(pytest.Item):
     """The figures of a cell."""
 
-    def __init__(self, *, checks: "list[FigureCheck]", **options: Any) -> None:
-        super().__init__(**options)
-        self._checks = checks
+    checks: "list[FigureCheck]"
 
     def runtest(self) -> None:
         """Fail if a figure differs from its output."""
-        wrong = [f"{each.text}\n    {each.reason} ({each.where})" for each in self._checks if each.status == "differs"]
+        wrong = [f"{each.text}\n    {each.reason} ({each.where})" for each in self.checks if each.status == "differs"]
         if wrong:
             pytest.fail("\n".join(wrong), pytrace=False)

@@ -23,8 +23,7 @@ from artifactflow_nb.plugins.claims.values import OutputReader, read_data_files
 if TYPE_CHECKING:
     import pandas as pd
 
-COUNTED = ("supported", "differs", "nowhere", "stale")
-"""The statuses of figures that are claims about the outputs; the others are unchecked."""
+COUNTED = ("supported", "differs", "nowhere", "stale")  # of figures that are claims about the outputs
 
 _CITED = re.compile(r"\[-?@|\]\([^)]+\)|\[\d{1,3}\]|https?://")
 _LINKED = re.compile(r"\]\(([^)\s#]+\.(?:txt|md))\)")
@@ -36,11 +35,9 @@ _COLUMNS = ("file", "cell", "text", "figure", "status", "reason", "where", "valu
 
 @dataclass(frozen=True, slots=True)
 class FigureCheck:
-    """A figure of the prose, and the result of its check.
+    """A figure of the prose with its status: supported, differs, nowhere, stale or unchecked.
 
-    `cell` is the cell's number, from 0; `line` the line in the cell, from 1; `start` and `end` the place of the figure.
-    `status` is supported, differs, nowhere, stale or unchecked. `where` and `value` are the place and the text of the
-    value, or the expression that gives the figure; empty if no value was found.
+    Cells count from 0, lines of the cell from 1. `value` is the value found, or the expression that gives the figure.
     """
 
     file: str
@@ -83,8 +80,7 @@ class NotebookReport:
         """The figures as a frame: file, cell, text, figure, status, reason, where, value."""
         import pandas as pd
 
-        rows = [[getattr(each, name) for name in _COLUMNS] for each in self.checks]
-        return pd.DataFrame(rows, columns=list(_COLUMNS))
+        return pd.DataFrame(self.checks, columns=list(_COLUMNS))
 
     def _repr_html_(self) -> str:
         wrong = [each for each in self.checks if each.status in COUNTED[1:]]
@@ -131,7 +127,7 @@ def check_notebook(
     cells = [cell for document in documents for cell in document.code]
     values = [value for cell in cells for value in reader.of_cell(cell)]
     values += read_data_files([data] if isinstance(data, str | Path) else data, reader)
-    index = ValueIndex(values, reader.bare)
+    index = ValueIndex(values)
     stale = {number: other for document in documents for number, other in stale_cells(document.code).items()}
     checks = [
         each

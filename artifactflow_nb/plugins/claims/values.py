@@ -22,13 +22,10 @@ from artifactflow_nb.plugins.claims.documents import Cell, output_forms, read_te
 from artifactflow_nb.plugins.claims.figures import Figure, read_figures
 from artifactflow_nb.plugins.claims.language import lists, terms, units
 
-LABELLED_CHARACTERS = 200_000
-"""The characters of an output that are read with labels; of the rest the numbers are read alone."""
-
+_MOST_CHARACTERS = 2_000_000
 _MOST_ROWS = 200_000
 _MOST_DEPTH = 30
 _PLAIN_NUMBER = re.compile(r"[-−+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|[-−]?\.\d+")
-_BARE = re.compile(r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
 _COLUMNS = re.compile(r"\s{2,}|\t+|\s*\|\s*")
 _UNIT_IN_BRACKETS = re.compile(r"[\[(（]\s*([^\])）]{1,12}?)\s*[\])）]")
 _NUMPY = re.compile(
@@ -126,8 +123,6 @@ class OutputReader:
 
     def __init__(self) -> None:
         self.n_tables = 0
-        self.bare: list[tuple[float, Place]] = []
-        """Numbers of long outputs without labels, with their places."""
 
     def of_cell(self, cell: Cell) -> Iterator[Value]:
         """Yield the values of a cell's stored outputs."""
@@ -151,15 +146,14 @@ class OutputReader:
         if single is not None:
             yield Value(single, replace(place, column=expression), column=_label_terms(expression), name=expression)
             return
-        if text[:1] in "{[" and text.rstrip()[-1:] in "}]" and len(text) <= LABELLED_CHARACTERS:
+        if text[:1] in "{[" and text.rstrip()[-1:] in "}]" and len(text) <= _MOST_CHARACTERS:
             plain = re.sub(r"(?:np\.)?(?:float|int)\d+\(([^()]*)\)", r"\1", text)
             for parse in (json.loads, ast.literal_eval):
                 with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
                     if isinstance(parsed := parse(plain), dict | list):
                         yield from self.of_json(parsed, place)
                         return
-        self.bare += ((float(each[0].replace("−", "-")), place) for each in _BARE.finditer(text, LABELLED_CHARACTERS))
-        for block in re.split(r"\n[^\S\n]*\n", text[:LABELLED_CHARACTERS]):
+        for block in re.split(r"\n[^\S\n]*\n", text[:_MOST_CHARACTERS]):
             lines = block.rstrip().splitlines()
             if table := plain_table(lines):
                 yield from self.of_table(table, place)

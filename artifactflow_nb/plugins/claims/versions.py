@@ -1,4 +1,4 @@
-"""Checks of the claims in a version of an artifact against the cited sources, in the texts that the run has read."""
+"""Checks of the claims in a version of an artifact against the texts of sources and the computed results of its run."""
 
 import hashlib
 import re
@@ -9,12 +9,14 @@ from typing import Any
 
 from artifactflow_nb.engine.cited_sources import load_evidence
 from artifactflow_nb.plugins.claims.checker import Verdict, check
-from artifactflow_nb.plugins.claims.computed import EVIDENCE_ID, check_computed
-from artifactflow_nb.plugins.claims.figures import read_figures
-from artifactflow_nb.plugins.claims.frame import CHECKS
+from artifactflow_nb.plugins.claims.figures import Figure, read_figures
+from artifactflow_nb.plugins.claims.frame import CHECKS, OF_VERSION, load_checks
 from artifactflow_nb.plugins.claims.language import terms
+from artifactflow_nb.plugins.claims.matching import Context, Match, ValueIndex
 from artifactflow_nb.plugins.claims.prose import Claim, split_claims
+from artifactflow_nb.plugins.claims.report import SMALL_WORD
 from artifactflow_nb.plugins.claims.sources import Source
+from artifactflow_nb.plugins.claims.values import OutputReader, Place, Value
 from artifactflow_nb.sources.citation_marks import MARK, cited_numbers, listed_sources, source_entries
 from artifactflow_nb.sources.citations import find_addresses
 from artifactflow_nb.sources.values import Evidence
@@ -23,7 +25,9 @@ from artifactflow_nb.store.artifacts import NEXT_VERSION, Authorship, NewVersion
 from artifactflow_nb.store.encoding import insert
 from artifactflow_nb.store.schema import to_microseconds
 
+EVIDENCE_ID = re.compile(r"\bdata:c-[0-9a-f]+\b")
 RULES = "rules"  # the checker of layer 1
+PERSON = "person"  # the method of a verdict
 
 _MOST_CLAIMS = 500
 _MOST_SOURCE_CHARACTERS = 1_000_000
@@ -69,6 +73,53 @@ def _cited_claims(markdown: str) -> list[tuple[Claim, Sequence[str]]]:
 def _source(text: str, address: str) -> Source:
     """Keep the indexes of the last sources: an agent changes a text in many small steps."""
     return Source(text, address)
+
+
+@lru_cache(maxsize=16)
+def _values(address: str, text: str) -> list[Value]:
+    """Read the cells of the table in the text that the tool returned to the agent."""
+    table = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    return list(OutputReader().of_text(table, Place(file=address)))
+
+
+def check_computed(claim: Claim, results: Sequence[tuple[str, str]]) -> Verdict:
+    """Compare the figures of a claim with the cells of the results that it cites: ids and texts with tables."""
+    text = EVIDENCE_ID.sub(lambda match: " " * len(match[0]), claim.plain)
+    figures = [figure for figure in read_figures(text) if figure.kind != "name"]
+    context = Context(Claim(text, claim.start, kind=claim.kind, label=claim.label), figures)
+    index = ValueIndex([value for address, result in results for value in _values(address, result)])
+    matches: list[Match] = []
+    for figure in figures:
+        match = _match(index, figure, context)
+        if match is not None and match.status == "supported":
+            matches.append(match)
+        elif match is not None:
+            where = f"{match.place}: {match.value}"
+            return Verdict(match.status, "computed", f"{match.value} there.", where, address=match.place.file)
+        elif figure.kind != "year" and not (figure.is_word and figure.value <= SMALL_WORD):
+            reason = f"{figure.text.strip()} is in no cell of the result that the claim is about."
+            return Verdict("unsupported", "computed", reason, address=results[0][0])
+    if not matches:
+        reason = "The claim has no figure that can be compared with the result."
+        return Verdict("uncheckable", reason=reason, address=results[0][0])
+    quote = "; ".join(f"{match.place}: {match.value}" for match in matches)
+    return Verdict(
+        "supported", "computed", "The result has the figures.", quote, address=matches[0].place.file, score=1
+    )
+
+
+def _match(index: ValueIndex, figure: Figure, context: Context) -> Match | None:
+    """Return the cell that a figure is, or should be; a cell of a row that the claim does not name is in doubt."""
+    match, equal = index.match(figure, context), index.equal(figure, context)
+    if match is not None and match.status == "differs":
+        return Match("contradicted", match.value, match.place)
+    named = {value.place.row for value in index.values if value.row and all(map(context.has, value.row))}
+    rows = {value.place.row for value in equal}
+    if equal and named and named.isdisjoint(rows):
+        return None
+    if equal and not named and "" not in rows and len({value.place.row for value in index.values}) > 1:
+        return Match("uncheckable", equal[0].figure.text, equal[0].place)
+    return Match("supported", equal[0].figure.text, equal[0].place) if match is None and equal else match
 
 
 def verdict_of(claim: Claim, addresses: Sequence[str], evidence: Evidence) -> Verdict:
@@ -132,8 +183,8 @@ def claim_rows(markdown: str, load: Callable[[list[str]], Evidence]) -> Iterator
         }
 
 
-def check_version(db: sqlite3.Connection, by: Authorship, _before: Artifact | None, version: NewVersion) -> None:
-    """Check a version of a text when it is written; this runs in the thread of the store, in the same transaction."""
+def check_version(db: sqlite3.Connection, by: Authorship, before: Artifact | None, version: NewVersion) -> None:
+    """Check a version of a text in the transaction that writes it; equal sentences keep the verdicts of persons."""
     if version.content_type != "text/markdown" or version.update_type == "delete":
         return
     number = db.execute(NEXT_VERSION, (by.conversation_id, version.artifact_id)).fetchone()[0]
@@ -150,12 +201,22 @@ def check_version(db: sqlite3.Connection, by: Authorship, _before: Artifact | No
         "run_id": run_id,
         "checked_at": to_microseconds(by.at) if by.at else None,
     }
+    values = (by.conversation_id, version.artifact_id, before.version if before else 0, PERSON)
+    judged = load_checks(db, f"{OF_VERSION} AND c.method = ?", values)
+    verdicts = {(row["text"], row["address"]): row for row in judged}
     for row in claim_rows(version.content, lambda cited: load_evidence(db, run_id, cited) if cited else Evidence()):
-        write_check(db, {**owner, **row, "claim_id": f"{place}/{row['n']}"})
+        check = {**owner, **row, "claim_id": f"{place}/{row['n']}"}
+        write_check(db, check)
+        if verdict := verdicts.get((row["text"], row["address"])):
+            names = ("status", "method", "reason", "checker", "checked_at")
+            write_check(db, check | {name: verdict[name] for name in names})
 
 
 def write_check(db: sqlite3.Connection, row: Mapping[str, Any]) -> None:
-    """Write a check after the earlier checks of the claim."""
+    """Write a check after the earlier checks of the claim, from a row as `load_checks` returns it."""
+    row = {name: value for name, value in row.items() if name != "passage"}
+    if row["tool_call_id"]:
+        row["version"] = None  # the tool call gives the version
     sql = "SELECT count(*) FROM claims WHERE check_id BETWEEN ? || '/' AND ? || '0'"
     number = db.execute(sql, (row["claim_id"], row["claim_id"])).fetchone()[0]
     insert(db, CHECKS.name, {**row, "check_id": f"{row['claim_id']}/{number}"})

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 import artifactflow_nb as af
-from artifactflow_nb.plugins.claims.computed import check_computed
 from artifactflow_nb.plugins.claims.prose import split_claims
+from artifactflow_nb.plugins.claims.versions import check_computed
 
 RESULT = """4 rows. Cite the figures as [data:c-1a2b3c].
 
