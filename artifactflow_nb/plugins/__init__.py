@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from artifactflow_nb.plugins.claims.report import check_notebook as check_notebook
     from artifactflow_nb.plugins.graphs.adapt import adapt as adapt
     from artifactflow_nb.plugins.library import Library as Library
-    from artifactflow_nb.plugins.studies.rates import Rate as Rate
+    from artifactflow_nb.plugins.rates import Rate as Rate
     from artifactflow_nb.plugins.subscription import AgentModel as AgentModel
 
 __all__ = ["AgentModel", "Library", "Rate", "adapt", "check_notebook", "graders"]
@@ -18,7 +18,7 @@ __all__ = ["AgentModel", "Library", "Rate", "adapt", "check_notebook", "graders"
 PUBLIC_NAMES = {
     "AgentModel": "plugins.subscription",
     "Library": "plugins.library",
-    "Rate": "plugins.studies.rates",
+    "Rate": "plugins.rates",
     "adapt": "plugins.graphs.adapt",
     "check_notebook": "plugins.claims.report",
     "graders": "plugins.graders",

@@ -91,7 +91,7 @@ def _load_schema(_tables: tuple[str, ...]) -> Schema:
         create_schema(db)
         for table in KEYS:
             columns = db.execute(f"PRAGMA table_info({table})").fetchall()
-            models[table] = TypeAdapter(_model(table, columns))
+            models[table] = TypeAdapter(row_model(table, columns))
             defaults[table] = {
                 column["name"]: _MISSING
                 if _is_needed(column) and column["dflt_value"] is None
@@ -108,7 +108,7 @@ def _load_schema(_tables: tuple[str, ...]) -> Schema:
                     unique.append((table, names[0]))
         for table, names in LOCAL_SOURCES.items():
             columns = [column for column in db.execute(f"PRAGMA table_info({table})") if column["name"] in names]
-            row: Any = _model(table, columns)
+            row: Any = row_model(table, columns)
             local[table] = TypeAdapter(list[row])
         return Schema(models, defaults, tuple(references), tuple(unique), local)
 
@@ -117,7 +117,8 @@ def _is_needed(column: sqlite3.Row) -> bool:
     return bool(column["notnull"] or column["pk"])
 
 
-def _model(table: str, columns: Sequence[sqlite3.Row]) -> type[BaseModel]:
+def row_model(table: str, columns: Sequence[sqlite3.Row]) -> type[BaseModel]:
+    """Create the model of the rows of a table from the columns, as `PRAGMA table_info` describes the columns."""
     fields: dict[str, Any] = {}
     for column in columns:
         kind, name = _TYPES[column["type"]], column["name"]

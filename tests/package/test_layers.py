@@ -27,6 +27,7 @@ ROOMS = [
     "plugins/ablation",
     "plugins/library",
     "plugins/graders",
+    "plugins/rates",
     "plugins/subscription",
     "plugins/claims",
     "plugins/crate",

@@ -3,9 +3,8 @@
 ::
 
     wb.studies.start ── grid.py ──> the cells, stored before the first run ──> driver.py ── a run for each cell
-    study.df, study.answers() <── tables.py <── the cells and their runs        │
-                                                rates.py: requests and tokens a minute
-    study.grade ── graders.py ──> grading.py ──> study_grades ──> graded.py, statistics.py: study.compare
+    study.df, study.answers() <── tables.py <── the cells and their runs
+    study.grade ── af.graders ──> grading.py ──> study_grades ──> graded.py, statistics.py: study.compare
 """
 
 NOUNS = frozenset({"study", "studie", "grade", "claim"})

@@ -1,7 +1,7 @@
 """The value of the plugin, and `wb.studies`: starts studies, and opens stored ones."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from artifactflow_nb.core.budget import Budget
@@ -9,23 +9,12 @@ from artifactflow_nb.core.clock_ids import whole_ms
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.engine.plugin import Plugin
 from artifactflow_nb.errors import UsageError, brief, check_text
+from artifactflow_nb.plugins.rates import Rate, rates_by_model
+from artifactflow_nb.plugins.studies import tables
 from artifactflow_nb.plugins.studies.driver import StudyDrivers
-from artifactflow_nb.plugins.studies.grid import factor_values, plan_cells, question_rows
-from artifactflow_nb.plugins.studies.rates import Rate
+from artifactflow_nb.plugins.studies.grid import check_budget, factor_values, option_value, plan_cells, question_rows
 from artifactflow_nb.plugins.studies.study import Study
-from artifactflow_nb.plugins.studies.tables import (
-    CELL_FRAME,
-    CELL_TABLE,
-    GRADE_FRAME,
-    GRADE_TABLE,
-    RUNNING,
-    STUDY_TABLE,
-    StudyRow,
-    insert_study,
-    load_cells,
-    load_study,
-    study_names,
-)
+from artifactflow_nb.plugins.studies.tables import StudyRow
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.schema import to_microseconds
 
@@ -57,7 +46,7 @@ class Studies(CardMixin):
         budget: BudgetLike = None,
         each: BudgetLike = None,
         at_once: int = 16,
-        rates: Mapping[str, Rate] | None = None,
+        rates: Mapping[str, Rate | Mapping[str, int]] | None = None,
         on: Any = None,
         exchange: str | None = None,
         **options: Any,
@@ -84,40 +73,38 @@ class Studies(CardMixin):
         for label, number in (("repeats", repeats), ("at_once", at_once)):
             if not isinstance(number, int) or isinstance(number, bool) or number < 1:
                 raise UsageError(f"{label} is {brief(number)}; it must be a whole number from 1.")
-        factors, objects = factor_values(vary or {})
-        fixed, fixed_objects = factor_values({option: [value] for option, value in options.items()})
+        engine = self._thread.engine
+        secrets = engine.secrets.refresh()
+        factors = secrets.value(factor_values(vary or {}))
+        fixed = secrets.value({option: option_value(option, value) for option, value in options.items()})
         if repeated := sorted(factors.keys() & fixed.keys()):
             raise UsageError(f"{repeated[0]} is a factor and an option for all cells; pass one of both.")
         spec = {
             "vary": {name: list(values) for name, values in factors.items()},
-            "options": {name: label for name, values in fixed.items() for label in values},
-            "values": {name: list(map(list, values.items())) for name, values in {**factors, **fixed}.items()},
+            "options": fixed,
+            "values": {name: list(map(list, values.items())) for name, values in factors.items()},
             "repeats": repeats,
             "at_once": at_once,
             "revision": 0,
+            "rates": rates_by_model(rates or {}),
         }
         for limit, value in (("budget", budget), ("each", each)):
-            spec |= {} if value is None else {limit: Budget.from_limits(value).model_dump(exclude_none=True)}
-        limits_by_model = {model: asdict(rate) for model, rate in (rates or {}).items()}
-        spec |= {"rates": limits_by_model} if rates else {}
-        rows = question_rows(questions)
-        engine = self._thread.engine
-        if budget is not None:
-            for model in {**fixed, **factors}.get("model", {None: None}).values():
-                engine.run_config.check_budget(Budget.from_limits(budget), model)
-        stored = StudyRow(engine.ids.new("study"), name, to_microseconds(whole_ms(engine.clock.now())), spec, RUNNING)
+            spec |= {} if value is None else {limit: option_value("budget", Budget.from_limits(value))}
+        check_budget(engine.run_config, spec)
+        rows = question_rows(questions, secrets)
+        created_at = to_microseconds(whole_ms(engine.clock.now()))
+        stored = StudyRow(engine.ids.new("study"), name, created_at, spec, tables.RUNNING)
         cells = plan_cells(stored.study_id, rows, factors, repeats)
         if len(cells) > MAX_CELLS:
             raise UsageError(f"The study would have {len(cells):,} cells; at most {MAX_CELLS:,} are possible.")
 
         def store(db: "sqlite3.Connection") -> StudyRow:
-            if name not in study_names(db):
-                insert_study(db, stored, cells)
+            if name not in tables.study_names(db):
+                tables.insert_study(db, stored, cells)
                 return stored
-            present = load_study(db, name)
-            is_planned = {cell.key for cell in cells} <= {cell.key for cell in load_cells(db, present.study_id)}
-            stored_options = {option: present.spec["values"][option] for option in present.spec["options"]}
-            if not is_planned or stored_options != {option: list(map(list, fixed[option].items())) for option in fixed}:
+            present = tables.load_study(db, name)
+            is_planned = {cell.key for cell in cells} <= {cell.key for cell in tables.load_cells(db, present.study_id)}
+            if not is_planned or present.spec["options"] != fixed:
                 raise UsageError(
                     f"There is a study {name!r} with other questions, factors or options. Choose another name, or add "
                     f"to the study: wb.studies[{name!r}].extend(...)."
@@ -130,7 +117,7 @@ class Studies(CardMixin):
 
             workers = WorkerCells(engine, on, exchange)
         started = self._thread.call(engine.database.write(store))
-        return Study(self._workbench, started, {**objects, **fixed_objects}, workers)._resume()  # noqa: SLF001 - the handle is new
+        return Study(self._workbench, started, workers)._resume()  # noqa: SLF001 - the handle is new
 
     def ablate(
         self, run: Any, by: Literal["sources", "steps"] = "sources", repeats: int = 5, grade: Any = None
@@ -153,14 +140,26 @@ class Studies(CardMixin):
 
         return ablate(self._workbench, run, by, repeats, grade)
 
+    def import_study(self, path: str | os.PathLike[str]) -> Study:
+        """Import a study that `study.seal` wrote, with its runs and grades.
+
+        Errors: `CassetteError` for a file that cannot be used; `Conflict` if the store has another study of the name.
+            Nothing is imported then.
+        """
+        from artifactflow_nb.plugins.studies.sealed import import_study, read_study
+
+        content, runs = read_study(path)
+        self._thread.call(self._thread.engine.database.write(lambda db: import_study(db, content, runs)))
+        return self[content[tables.STUDY_TABLE.name][0]["name"]]
+
     def __getitem__(self, name: str) -> Study:
         """Open a stored study; a study that no kernel drives goes on here."""
-        stored = read_store(self._thread.engine.database.path, lambda db: load_study(db, name))
+        stored = read_store(self._thread.engine.database.path, lambda db: tables.load_study(db, name))
         return Study(self._workbench, stored)._resume()  # noqa: SLF001 - the handle is new
 
     def _ipython_key_completions_(self) -> list[str]:
         """Return the names of the studies, for completion after `[`."""
-        return read_store(self._thread.engine.database.path, study_names)
+        return read_store(self._thread.engine.database.path, tables.study_names)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ipython_key_completions_())
@@ -189,8 +188,8 @@ def _flows() -> "Sequence[FlowSpec]":
 STUDIES = Plugin(
     "studies",
     flows=_flows,
-    tables=(STUDY_TABLE, CELL_TABLE, GRADE_TABLE),
-    frames=(CELL_FRAME, GRADE_FRAME),
+    tables=(tables.STUDY_TABLE, tables.CELL_TABLE, tables.GRADE_TABLE),
+    frames=(tables.CELL_FRAME, tables.GRADE_FRAME),
     services=_services,
     labels={"status": {"planned": "planned", "done": "done"}},
 )

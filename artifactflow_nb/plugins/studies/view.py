@@ -17,19 +17,10 @@ from typing import TYPE_CHECKING
 import orjson
 
 from artifactflow_nb.core.language import EnglishText, status_label, tool_label, translate, translate_list
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.text.format import clip, translate_count, translate_duration, usd
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
-from artifactflow_nb.plugins.studies.tables import (
-    CANCELLED,
-    DONE,
-    FAILED,
-    OF_STUDY,
-    PLANNED,
-    RUNNING,
-    WAITING,
-    StudyRow,
-    load_study,
-)
+from artifactflow_nb.plugins.studies.tables import DONE, FAILED, OF_STUDY, PLANNED, RUNNING, StudyRow, load_study
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS, button
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
@@ -45,16 +36,11 @@ _MAX_PLACES = 12
 _MAX_FAILURES = 5
 _MAX_NUMBERS = 12
 _QUESTION_COLUMNS = 72
-_MARKS = {
-    PLANNED: "pending",
-    RUNNING: "running",
-    WAITING: "waiting",
-    DONE: "ok",
-    FAILED: "failed",
-    CANCELLED: "cancelled",
-}
-_ORDER = (FAILED, WAITING, RUNNING, PLANNED, CANCELLED, DONE)
-"""The states, the most important first; a place shows the first one that a cell of the place has."""
+_ORDER = ("failed", "waiting", "running", "planned", "cancelled", "done")
+"""The states, the most important first."""
+
+_MARKS = {"planned": "pending", "done": "ok"}
+"""The marks of states whose marks have other names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +53,8 @@ class Progress:
         cells: The number of cells by question, place and state.
         waiting: The number of waiting cells by tool.
         failures: The most frequent errors, each with the numbers of the failed cells.
-        cost_usd: The cost of all attempts; None if a price is unknown.
+        cost_usd: The cost of all attempts; None if no price is known.
+        n_unpriced: The number of model calls without a price.
         mean_ms: The mean time of a completed run; None if no run is completed.
     """
 
@@ -78,6 +65,7 @@ class Progress:
     waiting: Mapping[str, int]
     failures: Sequence[tuple[list[int], str]]
     cost_usd: float | None
+    n_unpriced: int
     tokens: int
     mean_ms: float | None
 
@@ -116,9 +104,12 @@ def load_progress(db: sqlite3.Connection, name: str) -> Progress:
         f"JOIN approvals AS a ON a.run_id = c.run_id WHERE c.{OF_STUDY} "
         "AND c.state = 'waiting' AND a.decision IS NULL GROUP BY 1"
     )
-    usage = f"SELECT sum(input_tokens + output_tokens), sum(cost_usd) {_RUNS_OF_STUDY.format('llm_calls')}"
+    usage = (
+        "SELECT sum(cost_usd), total(cost_usd IS NULL AND input_tokens IS NOT NULL AND provider <> "
+        f"'{COMPUTED_PROVIDER}'), total(input_tokens + output_tokens) {_RUNS_OF_STUDY.format('llm_calls')}"
+    )
     mean = f"SELECT avg(completed_at - started_at) / 1000.0 {_RUNS_OF_STUDY.format('runs')} AND r.status = 'completed'"
-    tokens, cost_usd = db.execute(usage, values).fetchone()
+    cost_usd, n_unpriced, tokens = db.execute(usage, values).fetchone()
     return Progress(
         study,
         dict(map(tuple, db.execute(questions, values))),
@@ -127,7 +118,8 @@ def load_progress(db: sqlite3.Connection, name: str) -> Progress:
         dict(map(tuple, db.execute(waiting, values))),
         [(orjson.loads(numbers), error or "") for numbers, error in map(tuple, db.execute(failed, values))],
         cost_usd,
-        tokens or 0,
+        int(n_unpriced),
+        int(tokens),
         db.execute(mean, values).fetchone()[0],
     )
 
@@ -213,8 +205,7 @@ def progress_nodes(progress: Progress) -> tuple[Node, ...]:
 def state_sentence(progress: Progress) -> str:
     """Say how many cells have which state, and why the study has stopped."""
     states = progress.states
-    parts = [f"{states[state]:,} {status_label(state)}" for state in reversed(_ORDER) if states[state]]
-    sentence = f"{translate_count(states.total(), 'cell')}: {translate_list(parts)}"
+    sentence = f"{translate_count(states.total(), 'cell')}: {translate_list(_state_counts(states, _ORDER[::-1]))}"
     if progress.study.state == DONE and (n := states[PLANNED]):
         cells = translate_count(n, "cell")
         return sentence + translate(". {cells} planned: the budget does not cover another cell.", cells=cells)
@@ -227,9 +218,11 @@ def figures_sentence(progress: Progress) -> str:
     n_ended = states[DONE] + states[FAILED]
     parts = [translate_count(progress.tokens, "token")]
     if progress.cost_usd is not None:
-        parts = [usd(progress.cost_usd), *parts]
+        unknown = translate(", {n} unknown", n=f"{progress.n_unpriced:,}") if progress.n_unpriced else ""
+        parts = [usd(progress.cost_usd) + unknown, *parts]
         if 0 < n_ended < total:
-            parts.append(translate("about {cost} in all", cost=usd(progress.cost_usd / n_ended * total)))
+            forecast = translate("at least {cost} in all") if unknown else translate("about {cost} in all")
+            parts.append(forecast.format(cost=usd(progress.cost_usd / n_ended * total)))
     n_left = states[PLANNED] + states[RUNNING]
     if progress.study.state == RUNNING and progress.mean_ms is not None and n_left:
         rounds = -(-n_left // progress.study.spec["at_once"])
@@ -263,14 +256,10 @@ def grid_node(progress: Progress) -> Node:
             totals[place] += counts
         rows = [_row(f"p{n}", place, [("", totals[place])]) for n, place in enumerate(progress.places)]
     else:
-        rows = [
-            _row(
-                f"q{number}",
-                question,
-                [(place, progress.cells.get((number, place), Counter())) for place in progress.places],
-            )
-            for number, question in progress.questions.items()
-        ]
+        rows = []
+        for number, question in progress.questions.items():
+            places = [(place, progress.cells.get((number, place), Counter())) for place in progress.places]
+            rows.append(_row(f"q{number}", question, places))
     return Node("grid", kind="list", css="af-study-grid", children=tuple(rows))
 
 
@@ -285,18 +274,18 @@ def _row(key: str, label: str, places: Sequence[tuple[str, Counter[str]]]) -> No
         )
         for n, (place, counts) in enumerate(places)
     ]
-    plain = "; ".join(f"{place} {_place_text(counts)}".strip() for place, counts in places)
+    plain = "; ".join(f"{place} {', '.join(_state_counts(counts))}".strip() for place, counts in places)
     head = Node(f"{key}.label", escape_with_language(label), css="af-study-question")
     return Node(key, kind="item", css="af-study-row", children=(head, *leaves), text=f"{label}: {plain}")
 
 
 def _place_html(counts: Counter[str]) -> str:
-    marks = [(_MARKS[state], status_label(state), counts[state]) for state in _ORDER if counts[state]]
+    marks = [(_MARKS.get(state, state), status_label(state), counts[state]) for state in _ORDER if counts[state]]
     return " ".join(
         f'<span class="af-mark af-{mark}" role="img" aria-label="{label}">{STATUS_MARKS[mark]}</span>{n:,}'
         for mark, label, n in marks
     )
 
 
-def _place_text(counts: Counter[str]) -> str:
-    return ", ".join(f"{counts[state]:,} {status_label(state)}" for state in _ORDER if counts[state])
+def _state_counts(counts: Counter[str], order: Sequence[str] = _ORDER) -> list[str]:
+    return [f"{counts[state]:,} {status_label(state)}" for state in order if counts[state]]

@@ -15,7 +15,7 @@ import artifactflow_nb as af
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.errors import ModelUnavailable, UsageError
 from artifactflow_nb.models.base import ModelRequest
-from artifactflow_nb.plugins.studies.rates import WINDOW_S, Grant, Rate, RateLimiter
+from artifactflow_nb.plugins.rates import WINDOW_S, Grant, Rate, RateLimiter
 
 SHORT = ModelRequest((Message("user", "Who?"),))
 

@@ -12,19 +12,21 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from artifactflow_nb.errors import ModelError, ModelUnavailable, UsageError, brief
-from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.base import ModelRequest, estimate_usage
 
 WINDOW_S = 60.0
 _RATE_LIMIT = 429
 _MIN_SHARE = 1 / 64
-_CHARS_PER_TOKEN = 4
+_RECHECK_S = 5.0
+"""The longest sleep of a waiting request: a reply that is shorter than reserved makes room earlier."""
+
 _MIN_OBSERVED = 8
 """The fewest requests in a window from which a limit of an endpoint is concluded."""
 
-_REPLY_TOKENS = 500
+_REPLY_TOKENS = 2_000
 """The tokens that are reserved for a reply until the first reply of the model has ended."""
 
 queue_times: ContextVar[list[float] | None] = ContextVar("queue_times", default=None)
@@ -51,24 +53,43 @@ class Rate:
                 raise UsageError(f"{name} is {brief(limit)}; it must be a whole number from 1.")
 
 
+def rates_by_model(rates: Mapping[str, Rate | Mapping[str, int]]) -> dict[str, dict[str, int | None]]:
+    """Return rates, or their limits by name, as JSON; `UsageError` for other values."""
+    if not isinstance(rates, Mapping):
+        raise UsageError(f'rates is {brief(rates)}; pass rates by model, as {{"large": af.Rate(requests=500)}}.')
+    limits: dict[str, dict[str, int | None]] = {}
+    for model, rate in rates.items():
+        if isinstance(rate, Mapping) and {"requests", "tokens"}.issuperset(rate):
+            limits[model] = asdict(Rate(**rate))
+        elif isinstance(rate, Rate):
+            limits[model] = asdict(rate)
+        else:
+            raise UsageError(
+                f"The rate of {brief(model)} is {brief(rate)}; pass af.Rate(requests=500, tokens=200_000)."
+            )
+    return limits
+
+
 @dataclass(slots=True)
 class Grant:
     """The permission for a request.
 
     Attributes:
         granted_at: The time, by the clock of the limiter.
+        prompt_tokens: The estimated tokens of the prompt.
         tokens: The reserved tokens; after the reply, the tokens of the reply's usage.
     """
 
     bucket: "Bucket"
     granted_at: float
+    prompt_tokens: int
     tokens: int
 
     def report(self, tokens: int | None = None, error: ModelError | None = None) -> None:
         """Report the end of the request: the tokens, or the error."""
         if tokens is not None:
             self.tokens = tokens
-            self.bucket.reply_tokens = tokens
+            self.bucket.reply_tokens = max(tokens - self.prompt_tokens, 1)
         if isinstance(error, ModelUnavailable):
             self.bucket.slow_down(self, error)
 
@@ -81,7 +102,7 @@ class Bucket:
         rate: The limits.
         share: The part of the limits that may be used now; 1 unless the endpoint has refused requests.
         stopped_until: The time until which the endpoint asks to wait.
-        reply_tokens: The tokens of the last request, which the next request reserves at least.
+        reply_tokens: The tokens of the last reply, which the next request reserves beside its prompt.
         halved_at: The time of the last change of `share`.
         observed: The requests in the window when the endpoint refused one; the limit of a model without a rate.
         grants: The requests of the window, the oldest first.
@@ -157,12 +178,11 @@ class RateLimiter:
         if bucket is None:
             rate = self._rates.get(model, Rate())
             bucket = self._buckets[endpoint, model] = Bucket(self._clock, rate, stopped_until=self._clock())
-        prompt = sum(len(message.content) for message in request.messages) // _CHARS_PER_TOKEN
-        tokens, arrived_at = max(prompt, bucket.reply_tokens), self._clock()
+        prompt_tokens, arrived_at = estimate_usage(request, "").input_tokens, self._clock()
         async with bucket.queue:
-            while (ready := bucket.ready_at(tokens)) > (now := self._clock()):
-                await self._sleep(ready - now)
-            grant = Grant(bucket, now, tokens)
+            while (ready := bucket.ready_at(tokens := prompt_tokens + bucket.reply_tokens)) > (now := self._clock()):
+                await self._sleep(min(ready - now, _RECHECK_S))
+            grant = Grant(bucket, now, prompt_tokens, tokens)
             bucket.grants.append(grant)
         if (times := queue_times.get()) is not None:
             times.append((now - arrived_at) * 1_000)
