@@ -7,6 +7,7 @@ an error text, which is empty after success, and the value. The process ends whe
 import os
 import pickle
 import queue
+import re
 import signal
 import sys
 import threading
@@ -31,13 +32,9 @@ _LOCKS = (
 _KINDS = {
     "VARCHAR": "text", "ENUM": "text", "UUID": "text", "DOUBLE": "number", "FLOAT": "number", "DECIMAL": "number",
     "BOOLEAN": "boolean", "DATE": "date", "TIMESTAMP WITH TIME ZONE": "time in UTC", "INTERVAL": "duration",
-    "TIMESTAMP": "time", "TIMESTAMP_NS": "time", "TIMESTAMP_MS": "time", "TIMESTAMP_S": "time",
+    "TIMESTAMP": "time",
 }  # fmt: skip
-_FULL = "af_full_table"
-_HIDDEN_ERROR = (
-    "The query failed on the values of {}, which you cannot see ({}). Avoid casts and functions that fail for "
-    "some values, e.g. use try_cast."
-)
+_HIDDEN_ERROR = "The query failed ({}) on values of {}, which you cannot see: avoid what fails, e.g. use try_cast."
 
 
 class QueryServer:
@@ -57,21 +54,11 @@ class QueryServer:
         self._frames: dict[str, Any] = {}
         self._see: dict[str, str] = {}
 
-    def add(self, name: str, see: str, pickled: bytes) -> None:
-        """Take a shared frame; a frame that cannot be read is missing."""
-        self._see[name] = see
-        self._frames.pop(name, None)
-        with suppress(Exception):  # objects of a class that this process lacks
-            frame = pickle.loads(pickled)  # noqa: S301 - from the process of the notebook
-            if see != "rows":  # a type of DuckDB would name the categories, also in error messages
-                texts = {name: "string" for name, dtype in frame.dtypes.items() if dtype.name == "category"}
-                frame = frame.astype(texts)
-            self._frames[name] = frame
-
-    def _frame(self, name: str) -> Any:
-        if name not in self._frames:
-            raise Refused(f"The table {name} is missing: its objects cannot be handed to the process of the query.")
-        return self._frames[name]
+    def add(self, name: str, see: str, frame: Any) -> None:
+        """Take a shared frame."""
+        if see != "rows":  # a type of DuckDB would name the categories, also in error messages
+            frame = frame.astype({name: "string" for name, dtype in frame.dtypes.items() if dtype.name == "category"})
+        self._frames[name], self._see[name] = frame, see
 
     def query(self, sql: str, max_rows: int) -> dict[str, Any]:
         """Run a SELECT of a model and return its columns, first rows, tables and SQL; `Refused` for other queries."""
@@ -79,37 +66,34 @@ class QueryServer:
 
         statement = Statement(self._connection, sql)
         used = statement.tables(self._see)
-        frames = {name: self._frame(name) for name in used}
+        frames = {name: self._frames[name] for name in used}
         if hidden := [name for name, see in used.items() if see == "schema"]:
             raise Refused(f"Models see the columns of {', '.join(hidden)} only: write the SQL for the person to run.")
         if guarded := [name for name, see in used.items() if see == "aggregates"]:
             statement.require_aggregates(guarded[0], self._scalars)
             sql = statement.sql
-            self._run(sql, frames, 0)  # on no rows: its errors quote no value
+            self._run(f"EXPLAIN {sql}", frames, 1)  # reads no rows: its errors quote no value
         try:
             columns, rows = self._run(sql, frames, max_rows + 1)
         except (Refused, duckdb.Error, MemoryError) as error:
             if guarded:
-                raise Refused(_HIDDEN_ERROR.format(guarded[0], type(error.__cause__ or error).__name__)) from None
+                raise Refused(_HIDDEN_ERROR.format(type(error.__cause__ or error).__name__, guarded[0])) from None
             raise
         sizes = accumulate(sum(len(str(value)) for value in row) for row in rows[:max_rows])
         first = rows[: sum(size <= MAX_RESULT_CHARS for size in sizes)]
         return {"columns": columns, "rows": first, "is_cut": len(first) < len(rows), "sql": sql, "tables": sorted(used)}
 
     def _run(self, sql: str, frames: Mapping[str, Any], n_rows: int) -> tuple[list[tuple[str, str]], list[list[Any]]]:
-        """Run SQL in a connection that has these tables only, and fetch `n_rows`; the tables are empty for 0 rows."""
+        """Run SQL in a connection that has these tables only, and fetch `n_rows`."""
         import duckdb
 
         with closing(self._connection.cursor()) as cursor:
             for name, frame in frames.items():
-                cursor.register(name if n_rows else _FULL, frame)
-                if not n_rows:
-                    cursor.execute(f"CREATE TEMP TABLE {quoted(name)} AS SELECT * FROM {_FULL} LIMIT 0")  # noqa: S608 - quoted
-                    cursor.unregister(_FULL)
+                cursor.register(name, frame)
             try:
                 result = cursor.execute(sql)
                 columns = [(str(column[0]), kind_of(str(column[1]))) for column in result.description]
-                rows = result.fetchmany(n_rows) if n_rows else []
+                rows = result.fetchmany(n_rows)
             except duckdb.Error as error:
                 raise Refused(first_lines(error)) from error
         return columns, [[cell(value) for value in row] for row in rows]
@@ -119,7 +103,7 @@ class QueryServer:
         n_least = 1 if self._see[name] == "rows" else MIN_GROUP
         described = []
         for column, kind in kinds.items():
-            frame = {name: self._frame(name)[[column]]}  # the time to register a frame grows with its columns
+            frame = {name: self._frames[name][[column]]}  # the time to register a frame grows with its columns
             text, table, is_number = quoted(column), quoted(name), kind in {"integer", "number"}
             facts = [f"{bound}({text})" if n_least == 1 else "NULL" for bound in ("min", "max")]
             facts += [f"{moment}(CAST({text} AS DOUBLE))" if is_number else "NULL" for moment in ("avg", "stddev_samp")]
@@ -137,7 +121,7 @@ class QueryServer:
 
 def kind_of(duckdb_type: str) -> str:
     """Return the kind of a column from its type in DuckDB."""
-    name = duckdb_type.partition("(")[0]
+    name = re.split(r"\(|_", duckdb_type)[0]
     return "other" if "[" in duckdb_type else _KINDS.get(name, "integer" if "INT" in name else "other")
 
 

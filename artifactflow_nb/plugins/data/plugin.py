@@ -9,8 +9,8 @@ from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardTable, Code, Details
 from artifactflow_nb.engine.plugin import Plugin
 from artifactflow_nb.errors import ToolError, UsageError, brief
-from artifactflow_nb.plugins.data.evidence import ComputedEvidence, EvidenceList
-from artifactflow_nb.plugins.data.shared import DATA_RESULTS, QueryResult, SharedData, load_results
+from artifactflow_nb.plugins.data.shared import DATA_RESULTS as RESULTS
+from artifactflow_nb.plugins.data.shared import ComputedEvidence, EvidenceList, QueryResult, SharedData, load_results
 from artifactflow_nb.plugins.data.snapshot import See, SharedFrame
 from artifactflow_nb.plugins.data.tools import tools_for
 from artifactflow_nb.store import frames as declared
@@ -34,7 +34,7 @@ EVIDENCE = declared.Frame(
         *declared.stored_columns("time", declared.TIME, "e", created_at="Start of the call."),
         *declared.stored_columns(declared.IDS, declared.TEXT, "e", tool_call_id="Call of the tool.", run_id="Its run."),
     ),
-    f"main.{DATA_RESULTS.name} AS e",
+    f"main.{RESULTS.name} AS e",
     "e.rowid",
     declared.run_filters("e", "created_at"),
 )
@@ -47,11 +47,7 @@ class DataResults:
         self._frames = frames
 
     def evidence_df(self, run: RunFilter = None, **filters: Any) -> "pd.DataFrame":
-        """Return one row per result of a query on shared data.
-
-        Groups of columns: `what`, `size`, `time`. Arguments and errors are those of `wb.tool_calls_df`; `since` and
-        `until` apply to `created_at`.
-        """
+        """Return one row per result of a query on shared data; arguments and errors are those of `wb.tool_calls_df`."""
         return self._frames._load(EVIDENCE, run, **filters)  # noqa: SLF001 - an accessor is a part of its workbench
 
     def evidence(self, run: HasRunId | str | None = None) -> EvidenceList:
@@ -76,13 +72,13 @@ class Data(DataResults, CardMixin):
     def share(self, *unnamed: Any, see: See = "rows", **frames: "pd.DataFrame") -> None:
         """Share snapshots of DataFrames under their names: `wb.data.share(casts=casts, stations=stations)`.
 
-        From now on, agents have the tools `list_data`, `describe_data` and `query_data`; sharing is the consent for
-        their queries. A name that is shared already gets the new snapshot.
+        From now on, agents have the tools of this plugin; sharing is the consent for their queries. A name that is
+        shared already gets the new snapshot.
 
         Args:
             unnamed: Nothing; each frame needs a name.
-            see: What models may see: `rows` for the results of any query, `aggregates` for aggregates of at least 5
-                rows, `schema` for names and types of columns.
+            see: What models may see: results of any query (`rows`), of at least 5 rows (`aggregates`), or names and
+                types of columns (`schema`).
             frames: The DataFrames by the names that SQL gives them.
 
         Errors: `UsageError` with advice for a frame that SQL cannot read, and if DuckDB is not installed; no frame is
@@ -120,17 +116,22 @@ class Data(DataResults, CardMixin):
         return None
 
     def _card(self) -> Card:
+        from IPython.core.getipython import get_ipython
+
+        names = getattr(get_ipython(), "user_ns", {})
         results = [evidence.result for evidence in self.evidence()]
         rows: list[Sequence[CardCell]] = []
+        note = "" if self._shared.frames else "Nothing is shared. Share a DataFrame with wb.data.share(name=frame)."
         for name, frame in self._shared.frames.items():
             rows.append((name, *frame.frame.shape, frame.see, sum(name in result.tables for result in results)))
+            if names.get(name, frame.source()) is not frame.source():
+                note = f"The variable {name} is another frame now: to use it, share it again."
         queries = [(Code(each.evidence_id), each.title, each.sql, len(each.rows)) for each in reversed(results)]
         tables = {
             "Shared": CardTable(("table", "rows", "columns", "models see", "queries"), rows),
             "What was asked": CardTable.from_rows(("evidence", "title", "SQL", "rows"), queries),
         }
         folds = [Details(summary, table, is_open=True) for summary, table in tables.items() if table.rows]
-        note = "" if rows else "Nothing is shared. Share a DataFrame with wb.data.share(name=frame)."
         return Card("Shared data", str(len(rows)), [], folds, note)
 
     def __repr__(self) -> str:
@@ -142,14 +143,19 @@ def _services(engine: "Engine") -> Mapping[type, Any]:
 
 
 def _check_row(table: str, row: Mapping[str, Any]) -> None:
-    if table == DATA_RESULTS.name:
+    if table == RESULTS.name:
         QueryResult.from_row(row)
 
 
-_NAMES = {"list_data": "list shared data", "describe_data": "describe shared data", "query_data": "query shared data"}
+_NAMES = {
+    "list_data": "list shared data",
+    "describe_data": "describe shared data",
+    "query_data": "query shared data",
+    "plot_data": "plot shared data",
+}
 DATA = Plugin(
     "data",
-    tables=(DATA_RESULTS,),
+    tables=(RESULTS,),
     frames=(EVIDENCE,),
     services=_services,
     labels={"tool": _NAMES, "activity": dict.fromkeys(_NAMES, "Computing")},

@@ -17,7 +17,6 @@ from artifactflow_nb.plugins.data.snapshot import SharedFrame
 from artifactflow_nb.tools.threads import run_in_thread
 
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH")
-"""The variables that the process gets; keys and tokens are in others."""
 
 
 class QueryProcess:
@@ -30,10 +29,7 @@ class QueryProcess:
         self._end: Callable[[], object] = lambda: None
 
     async def request(self, frames: Sequence[SharedFrame], method: str, *arguments: Any, timeout_s: float) -> Any:
-        """Call a method of `QueryServer` on frames and return its value.
-
-        Errors: `ToolError` for a request that is refused or takes too long, and for a process that ends by itself.
-        """
+        """Call a method of `QueryServer` on frames; `ToolError` if it is refused, takes too long or fails."""
         async with self._turn:
             if {shared.name for shared in self._loaded} - {shared.name for shared in frames}:
                 self.close()  # it has a frame that was withdrawn
@@ -66,6 +62,7 @@ class QueryProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            # without keys and tokens
             env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | {"PYTHONPATH": path},
             cwd=tempfile.gettempdir(),
         )
@@ -88,16 +85,8 @@ def _exchange(process: "subprocess.Popen[bytes]", frames: Sequence[SharedFrame],
     """Hand over new frames, send a request, and return an error text and the value."""
     assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - both are pipes
     reply: tuple[str, Any] = "", None
-    for message in (*(("add", shared.name, shared.see, _pickled(shared)) for shared in frames), request):
+    for message in (*(("add", shared.name, shared.see, shared.frame) for shared in frames), request):
         pickle.dump(message, process.stdin, pickle.HIGHEST_PROTOCOL)
         process.stdin.flush()
         reply = pickle.load(process.stdout)  # noqa: S301 - our own process
     return reply
-
-
-def _pickled(shared: SharedFrame) -> bytes:
-    """Return a frame as bytes; none if an object of the person cannot be pickled."""
-    try:
-        return pickle.dumps(shared.frame, pickle.HIGHEST_PROTOCOL)
-    except Exception:  # noqa: BLE001 - raised by an object of the person
-        return b""

@@ -1,15 +1,19 @@
-"""`SharedData`: the frames that a person has shared with the agents of an engine, and the results of queries."""
+"""`SharedData`: the frames that a person has shared with the agents of an engine, and the results as evidence."""
 
 import hashlib
 import sqlite3
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from math import isclose
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import orjson
 from pydantic import BaseModel
 
+from artifactflow_nb.analysis.plots.canvas import BLUE, GREEN, PURPLE, VERMILLION, canvas, finish
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Code, Details, DisplayList
 from artifactflow_nb.core.text.format import did_you_mean
-from artifactflow_nb.errors import ToolError
+from artifactflow_nb.errors import NotFound, ToolError, UsageError, brief
 from artifactflow_nb.plugins.data.process import QueryProcess
 from artifactflow_nb.plugins.data.snapshot import SharedFrame
 from artifactflow_nb.store.database import Database
@@ -17,6 +21,10 @@ from artifactflow_nb.store.encoding import insert
 from artifactflow_nb.store.schema import Table, to_microseconds
 from artifactflow_nb.tools.base import ToolContext
 from artifactflow_nb.tools.threads import run_in_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 DATA_RESULTS = Table(
     "data_results",
@@ -26,23 +34,22 @@ DATA_RESULTS = Table(
     key="tool_call_id",
 )
 QUERY_TIMEOUT_S = 30.0
-MAX_ROWS = 1_000
-"""Most rows of a result that are stored."""
+MAX_ROWS = 1_000  # of a stored result
 NOTHING_SHARED = "The person shares no data now. Ask for wb.data.share(name=frame) if the question needs data."
+Mark = Literal["line", "bar", "point"]
+_COLOURS = (BLUE, VERMILLION, GREEN, PURPLE)
+_DTYPES: dict[str, Any] = {
+    "integer": "Int64", "number": "Float64", "boolean": "boolean", "text": "string", "duration": "Float64",
+}  # fmt: skip
+_TOLERANCE = 1e-9  # the order of a parallel sum changes its last digits
 
 
 class QueryResult(BaseModel, frozen=True):
-    """A result of a query, as it is stored.
+    """A result of a query, as it is stored: `columns` are names and kinds, and `title` is in the words of the model.
 
-    Attributes:
-        evidence_id: `data:c-` and a hash of the SQL and of the fingerprints of the tables.
-        title: What the result shows, in the words of the model.
-        sql: The SQL that was run: the model's SQL, with a condition on the size of groups if models see aggregates.
-        tables: The names of the tables.
-        columns: Names and kinds (`integer`, `text`, ...) of the columns.
-        rows: The first `MAX_ROWS` rows, or fewer rows if these have more than 5,000,000 characters.
-        is_cut: Whether the query has more rows.
-        duration_ms: The time of the query and of the hand-over of new tables in milliseconds.
+    `evidence_id` is `data:c-` and a hash of the SQL and of the fingerprints of the tables. `sql` has a condition on the
+    size of groups if models see aggregates. `rows` are the first `MAX_ROWS` rows with at most 5,000,000 characters, and
+    `is_cut` says that there are more. `duration_ms` includes the hand-over of new tables.
     """
 
     evidence_id: str
@@ -62,6 +69,146 @@ class QueryResult(BaseModel, frozen=True):
         if {len(values) for values in result.rows} - {len(result.columns)}:
             raise ValueError("result_json has rows of another length than its columns")
         return result
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """A result that was computed again, with the first value that differs; a failed query has the status `no data`."""
+
+    evidence_id: str
+    status: Literal["same", "differs", "no data"]
+    was: str = ""
+    now: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ComputedEvidence(CardMixin):
+    """A result of a query, whose figures an answer cites as `[data:c-…]`; `result` is its stored form."""
+
+    result: QueryResult
+    _compute: Callable[[QueryResult], QueryResult | None] = field(compare=False)
+
+    @property
+    def df(self) -> "pd.DataFrame":
+        """The stored rows; durations are in seconds, and values for which pandas has no type are unchanged."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.result.rows, columns=[name for name, _ in self.result.columns], dtype=object)
+        for position, (_, kind) in enumerate(self.result.columns):
+            values = frame.iloc[:, position]
+            try:
+                if kind in {"date", "time", "time in UTC"}:
+                    times = pd.to_datetime(values, utc=kind == "time in UTC", format="ISO8601")
+                    frame.isetitem(position, times.array)
+                elif kind in _DTYPES:
+                    frame.isetitem(position, values.astype(_DTYPES[kind]).array)
+            except (ValueError, TypeError, OverflowError):
+                continue  # a year that pandas has not, for example
+        return frame
+
+    def series(self, mark: Mark, x: str, y: str, color: str = "") -> "tuple[pd.DataFrame, str]":
+        """Return the numbers of a plot, with a row for each `x` and a column for each `color`, and a text alternative.
+
+        Errors: `UsageError` for unknown names, a `y` without numbers, many colors, and rows with equal `x` and color.
+        """
+        kinds, keys = dict(self.result.columns), [x, color] if color else [x]
+        is_known = mark in get_args(Mark) and len(kinds.keys() & {*keys, y}) > len(keys)
+        if not is_known or kinds[y] not in {"integer", "number"}:
+            columns = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+            raise UsageError(
+                f"Pass a mark ({', '.join(get_args(Mark))}), columns, and y as numbers. Columns: {columns}."
+            )
+        frame = self.df[[*keys, y]].dropna()
+        if frame.empty or frame.duplicated(keys).any() or (color and frame[color].nunique() > len(_COLOURS)):
+            raise UsageError(
+                f"Draw one row with values for each {' and '.join(keys)}, and at most 4 colors: aggregate."
+            )
+        wide = frame.set_index(keys)[y].unstack(color) if color else frame.set_index(x)  # noqa: PD010 - the keys are unique
+        wide = wide.loc[frame[x].unique()].astype(float)
+        parts = [
+            f"{name} from {values.min():g} ({values.idxmin()}) to {values.max():g} ({values.idxmax()})"
+            for name, values in wide.items()
+        ]
+        return wide, f"{mark.title()} chart of {y} by {x}: {'; '.join(parts)}."
+
+    def plot(self, mark: Mark, x: str, y: str, color: str = "", *, ax: "Axes | None" = None) -> "Axes":
+        """Plot the columns `x` and `y`, with a series for each value of `color`; errors as for `series`."""
+        wide, description = self.series(mark, x, y, color)
+        style: dict[str, Any] = {"line": {"marker": "o"}, "bar": {"kind": "bar", "rot": 0}, "point": {"style": "o"}}
+        with canvas(ax, 12) as axes:
+            wide.plot(ax=axes, color=list(_COLOURS[: len(wide.columns)]), legend=bool(color), **style[mark])
+            return finish(axes, self.result.title, description, unit=x)
+
+    @property
+    def cell(self) -> str:
+        """The source of a cell that computes the result from the variables of the notebook."""
+        title = " ".join(self.result.title.split())
+        sql = self.result.sql.strip()
+        literal = repr(sql) if '"""' in sql else f'r"""\n{sql}\n"""'
+        return f"# {title} ({self.result.evidence_id})\nimport duckdb\n\nduckdb.sql({literal}).df()\n"
+
+    def to_cell(self) -> str | None:
+        """Insert the cell below the current cell; outside of IPython, return the source of the cell instead."""
+        from IPython.core.getipython import get_ipython
+
+        if (shell := get_ipython()) is None:
+            return self.cell
+        shell.set_next_input(self.cell)
+        return None
+
+    def recompute(self) -> Recomputed:
+        """Run the SQL on the frames that are shared now, and compare the rows, in any order, with the stored rows."""
+        now = self._compute(self.result)
+        differing = now and first_difference(self.result, now)
+        status: Literal["same", "differs", "no data"] = "no data" if now is None else "differs" if differing else "same"
+        return Recomputed(self.result.evidence_id, status, *(differing or ()))
+
+    def _card(self) -> Card:
+        result = self.result
+        n_rows = f"more than {len(result.rows):,}" if result.is_cut else len(result.rows)
+        table = CardTable.from_rows([name for name, _ in result.columns], result.rows)
+        folds = [Details("Result", table, is_open=True), Details("SQL", Code(result.sql))]
+        rows = [("title", result.title), ("tables", ", ".join(result.tables)), ("rows", n_rows)]
+        return Card("Evidence", result.evidence_id, rows, folds)
+
+
+class EvidenceList(DisplayList[ComputedEvidence]):
+    """Results in the order of their queries; `evidence["data:c-1a2b3c"]` is the newest result with this id."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        ids = self._ipython_key_completions_()
+        if key not in ids:
+            shown_ids = ", ".join(dict.fromkeys(ids)) or "none"
+            raise NotFound(f"There is no evidence {brief(key)}.{did_you_mean(key, ids)} Known: {shown_ids}.")
+        return next(evidence for evidence in reversed(self) if evidence.result.evidence_id == key)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [evidence.result.evidence_id for evidence in self]
+
+    def _columns(self) -> list[str]:
+        return ["evidence", "title", "tables", "rows"]
+
+    def _cells(self, value: ComputedEvidence, /) -> list[Any]:
+        result = value.result
+        return [Code(result.evidence_id), result.title, ", ".join(result.tables), len(result.rows)]
+
+
+def first_difference(was: QueryResult, now: QueryResult) -> tuple[str, str] | None:
+    """Compare two results as sets of rows; return the first values that differ, with their column."""
+    if len(was.rows) != len(now.rows):
+        return f"{len(was.rows):,} rows", f"{len(now.rows):,} rows"
+    old_rows, new_rows = (
+        sorted(rows, key=lambda row: [f"{value:.6g}" if isinstance(value, float) else str(value) for value in row])
+        for rows in (was.rows, now.rows)
+    )
+    for old, new in zip(old_rows, new_rows, strict=True):
+        for (name, _), before, after in zip(was.columns, old, new, strict=False):
+            are_numbers = {type(before), type(after)} <= {int, float}
+            if before != after and not (are_numbers and isclose(before, after, rel_tol=_TOLERANCE)):  # type: ignore[arg-type]
+                return f"{name}: {before}", f"{name}: {after}"
+    return None
 
 
 class SharedData:
@@ -85,11 +232,7 @@ class SharedData:
         return frame
 
     async def request(self, method: str, *arguments: Any) -> Any:
-        """Call a method of `QueryServer` on the frames and return its value.
-
-        Errors: `ToolError` for a request that is refused or fails; the message quotes values only of frames whose
-        rows models may see.
-        """
+        """Call a method of `QueryServer` on the frames; a `ToolError` quotes no value that models may not see."""
         shared = self.frames
         value = await self._process.request(tuple(shared.values()), method, *arguments, timeout_s=QUERY_TIMEOUT_S)
         if any(self.frames.get(name) is not frame for name, frame in shared.items()):
@@ -116,14 +259,18 @@ class SharedData:
         row = {
             "tool_call_id": ctx.tool_call_id,
             "run_id": ctx.run_id,
-            "evidence_id": result.evidence_id,
-            **{name: self._mask(text) for name, text in texts.items()},
             "tables": ", ".join(result.tables),
             "n_rows": len(result.rows),
-            "duration_ms": result.duration_ms,
             "created_at": to_microseconds(ctx.now),
+            **result.model_dump(include={"evidence_id", "duration_ms"}),
+            **{name: self._mask(text) for name, text in texts.items()},
         }
         await self._database.write(lambda db: insert(db, DATA_RESULTS.name, row, or_ignore=True))
+
+    async def evidence(self, run_id: str) -> EvidenceList:
+        """Load the results of a run."""
+        results = await self._database.read(lambda db: load_results(db, run_id))
+        return EvidenceList(ComputedEvidence(result, lambda _: None) for result in results)
 
     async def aclose(self) -> None:
         """End the process of the queries; the engine calls it."""

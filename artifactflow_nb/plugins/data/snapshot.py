@@ -2,8 +2,10 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -12,32 +14,25 @@ from artifactflow_nb.errors import UsageError, brief
 if TYPE_CHECKING:
     import pandas as pd
 
-See = Literal["rows", "aggregates", "schema"]
-"""What models may see of a frame: results of any query, aggregates of at least `MIN_GROUP` rows, or columns only."""
-
+See = Literal["rows", "aggregates", "schema"]  # results of any query, of at least MIN_GROUP rows, or columns only
 MIN_GROUP = 5
 MAX_CATEGORIES = 20
-"""Most values of a column that are listed as its categories."""
-
 _MAX_DIGITS = 38  # of a DECIMAL
-_NO_TEXT = re.compile(r"[\0-\x1f\x7f\ud800-\udfff]|^\s*$")
-"""Column names that SQL or UTF-8 cannot write."""
+_NO_TEXT = re.compile(r"[\0-\x1f\x7f\ud800-\udfff]|^\s*$")  # what neither SQL nor UTF-8 can write
 
 DESCRIBED = ("column", "type", "missing", "distinct", "min", "max", "mean", "stddev", "categories")
 
 _KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "number", "M": "time", "m": "duration"}
+# Kinds of columns of objects, by their content, and the types of pandas in which SQL reads them.
 _OBJECTS: dict[str, tuple[str, Any]] = {
     "string": ("text", "string"), "empty": ("text", "string"), "boolean": ("boolean", "boolean"),
     "integer": ("integer", "Int64"), "floating": ("number", "float64"), "decimal": ("number", object),
     "date": ("date", object),
 }  # fmt: skip
-"""Kinds of columns of objects, by their content, and the types of pandas in which SQL reads them."""
 
 _ADVICE = {
     "long decimal": "infinity, or decimals of more than 38 digits; convert it with .astype(float)",
     "period": "a period; convert it with .dt.to_timestamp()",
-    "interval": "an interval; convert it with .astype(str)",
-    "complex": "a complex number; share its real and imaginary parts",
     "datetime": "times as objects, e.g. of several time zones; convert it with pd.to_datetime(..., utc=True)",
     "bytes": "bytes; leave it out or decode it",
     "time": "times without a date; convert it with .astype(str)",
@@ -46,12 +41,13 @@ _ADVICE = {
 
 @dataclass(frozen=True, eq=False)
 class SharedFrame:
-    """A snapshot of a DataFrame under the name that SQL gives it; `columns` maps the columns to their kinds."""
+    """A snapshot of a DataFrame under its name in SQL, the kinds of its columns, and the DataFrame while it exists."""
 
     name: str
     frame: "pd.DataFrame" = field(repr=False)
     see: See
     columns: Mapping[str, str]
+    source: Callable[[], Any]
 
     @classmethod
     def of(cls, name: str, frame: Any, see: See) -> "SharedFrame":
@@ -68,7 +64,7 @@ class SharedFrame:
             converted, columns[column] = _readable(snapshot[column], f"The column {brief(column)} of {name}")
             if converted is not None:
                 snapshot[column] = converted
-        return cls(name, snapshot, see, columns)
+        return cls(name, snapshot, see, columns, weakref.ref(frame))
 
     @property
     def schema(self) -> str:
@@ -99,10 +95,8 @@ def _snapshot(name: str, frame: Any) -> "pd.DataFrame":
     copies_on_write = int(pd.__version__.split(".")[0]) >= 3  # noqa: PLR2004 - the release that made it the rule
     snapshot = pd.DataFrame(frame).copy(deep=not copies_on_write)
     snapshot.attrs = {}
-    label = snapshot.index.name
-    if (has_meaning := label is not None or snapshot.index.dtype.kind not in "iu") and label in snapshot.columns:
-        raise UsageError(f"{name} has a column and an index with the name {brief(label)}; rename one.")
-    return snapshot.reset_index(drop=not has_meaning)
+    has_meaning = snapshot.index.name is not None or snapshot.index.dtype.kind not in "iu"
+    return snapshot.reset_index(drop=not has_meaning, allow_duplicates=True)
 
 
 def check_names(name: str, columns: list[Any]) -> None:
@@ -137,8 +131,9 @@ def _readable(series: "pd.Series[Any]", label: str) -> "tuple[pd.Series[Any] | N
     if is_plain and (kind, dtype.itemsize) != ("f", 2):
         return None if getattr(dtype, "isnative", True) else series.astype(dtype.newbyteorder("=")), _KINDS[kind]
     inferred = pd.api.types.infer_dtype(series, skipna=True)
-    if inferred == "decimal" and _digits(series[series.notna()]) > _MAX_DIGITS:
-        inferred = "long decimal"
+    if inferred == "decimal":
+        series = series.map(Decimal, na_action="ignore")  # another process does not know a subclass
+        inferred = "long decimal" if _digits(series[series.notna()]) > _MAX_DIGITS else inferred
     if inferred in _OBJECTS and dtype != "longdouble":
         try:  # None also stands for the NaN of decimals, which SQL cannot read
             values = series.where(series.notna(), None) if kind == "O" else series

@@ -15,12 +15,12 @@ TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "repeat_row"}
 DENIED_FUNCTIONS = re.compile(
     r"(duckdb|pragma|pg|json_(de)?serialize|json_execute|read|write|scan|query|current_setting|getvariable|getenv)(_|$)"
 )
+# The result of these aggregates is the value of no single row, unlike `min`, `median` and `list`.
 AGGREGATES = frozenset({
     "avg", "corr", "count", "count_star", "covar_pop", "covar_samp", "mean", "regr_avgx", "regr_avgy", "regr_count",
     "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "stddev", "stddev_pop",
     "stddev_samp", "sum", "var_pop", "var_samp", "variance", "approx_count_distinct",
 })  # fmt: skip
-"""Aggregates whose result is the value of no single row, unlike `min`, `median` or `list`."""
 
 
 class Refused(Exception):

@@ -1,7 +1,6 @@
-"""The tools with which agents find, describe and query the shared frames.
+"""The tools with which agents find, describe, query and plot the shared frames, from the first `wb.data.share` on.
 
-Agents have the tools from the first `wb.data.share` on. The descriptions name the tables and columns, so that a model
-need not guess them; a run keeps the descriptions that it started with.
+The descriptions name the tables and columns, so that a model need not guess; a run keeps those that it started with.
 """
 
 import re
@@ -11,14 +10,13 @@ from typing import Annotated, Any
 
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.format import clip, count
-from artifactflow_nb.plugins.data.shared import NOTHING_SHARED, QUERY_TIMEOUT_S, QueryResult, SharedData
+from artifactflow_nb.errors import NotFound, ToolError, UsageError
+from artifactflow_nb.plugins.data.shared import NOTHING_SHARED, QUERY_TIMEOUT_S, Mark, QueryResult, SharedData
 from artifactflow_nb.plugins.data.snapshot import DESCRIBED, MIN_GROUP, SharedFrame
 from artifactflow_nb.tools.base import Tool, ToolContext, tool
 from artifactflow_nb.tools.registry import CORE
 
-SHOWN_ROWS = 50
-"""Most rows of a result in a prompt; the person gets all stored rows."""
-
+SHOWN_ROWS = 50  # in a prompt; the person gets all stored rows
 _CELL_CHARS = 200
 _LIMIT, _ORDER = re.compile(r"\blimit\b", re.IGNORECASE), re.compile(r"\border\s+by\b", re.IGNORECASE)
 _MAX_TABLES = 5  # in descriptions of tools
@@ -62,6 +60,25 @@ async def query_data(
     return ToolResult(success=True, data=result_text(result), metadata=metadata)
 
 
+@tool(category=CORE, idempotent=True)
+async def plot_data(
+    ctx: ToolContext,
+    evidence_id: Annotated[str, "The id of a result of query_data in this run."],
+    mark: Annotated[Mark, "The marks of the chart."],
+    x: Annotated[str, "The column of the horizontal axis."],
+    y: Annotated[str, "The column of numbers."],
+    color: Annotated[str, "The column whose values are series, at most 4; empty for one series."] = "",
+) -> str:
+    """Make a chart of a result of query_data: a text alternative, and code that draws it. Put both into an artifact."""
+    try:
+        evidence = (await ctx.service(SharedData).evidence(ctx.run_id))[evidence_id]
+        _, description = evidence.series(mark, x, y, color)
+    except (NotFound, UsageError) as error:
+        raise ToolError(str(error)) from None
+    call = f'wb.data.evidence()["{evidence_id}"].plot({mark!r}, {x!r}, {y!r}, {color!r})'
+    return f"{description} [{evidence_id}]\n\n```python\n{call}\n```"
+
+
 def tools_for(frames: Iterable[SharedFrame]) -> list[Tool]:
     """Return the tools with the tables in their descriptions."""
     shared = list(frames)
@@ -69,7 +86,7 @@ def tools_for(frames: Iterable[SharedFrame]) -> list[Tool]:
     if len(shared) > _MAX_TABLES or len(schemas) > _MAX_SCHEMA_CHARS:
         schemas = f"Tables: {clip(', '.join(frame.name for frame in shared), _MAX_SCHEMA_CHARS)}. See list_data."
     query = replace(query_data, description=f"{query_data.description}\n\nShared tables:\n{schemas}")
-    return [list_data, describe_data, query]
+    return [list_data, describe_data, query, plot_data]
 
 
 def _line(frame: SharedFrame) -> str:

@@ -3,8 +3,10 @@
 import ast
 import asyncio
 import logging
+import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,7 +14,8 @@ from conftest import OpenWorkbench
 from support.mcp_config import until
 
 import artifactflow_nb as af
-from artifactflow_nb.errors import NotFound, ToolError
+from artifactflow_nb.errors import NotFound, ToolError, UsageError
+from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.plugins.data.shared import QueryResult, SharedData
 from artifactflow_nb.plugins.data.snapshot import SharedFrame
 
@@ -256,3 +259,57 @@ def test_limit_without_order_is_told(workbench: OpenWorkbench, sql: str, is_warn
     wb.data.share(casts=CASTS)
     wb.ask("Which?").wait()
     assert ("Without ORDER BY" in model.requests[1].messages[-1].content) is is_warned
+
+
+TREND = pd.DataFrame(
+    {"site": ["北", "北", "北", "S", "S"], "year": [2019, 2020, 2021, 2019, 2020], "temp": [1.5, 2.5, None, 4.0, 3.0]}
+)
+
+
+def test_chart_of_a_result_has_a_text_alternative_and_its_code(workbench: OpenWorkbench, figures: None) -> None:
+    del figures
+    sql = "SELECT * FROM trend ORDER BY year, site"
+
+    def reply(request: ModelRequest) -> Any:
+        if not (ids := re.findall(r"data:c-[0-9a-f]+", str(request.messages[-1].content))):
+            return query(sql, "Temperature")
+        if "chart of" in str(request.messages[-1].content):
+            return "Done."
+        charts = [("line", "temp", "site"), ("line", "temp", ""), ("bar", "site", ""), ("bar", "depth", "")]
+        calls = [{"mark": mark, "x": "year", "y": y, "color": color} for mark, y, color in charts]
+        return [af.ToolCall("plot_data", {"evidence_id": ids[0], **call}) for call in calls]
+
+    model = af.ScriptedModel(reply)
+    wb = workbench(model=model)
+    wb.data.share(trend=TREND)
+    run = wb.ask("How did it change?").wait()
+    text = str(model.requests[-1].messages[-1].content)
+    description = "Line chart of temp by year: S from 3 (2020) to 4 (2019); 北 from 1.5 (2019) to 2.5 (2020)."
+    assert description in text
+    assert "Draw one row with values for each year" in text
+    assert text.count("Columns: site text, year integer, temp number") == 2
+    assert run.verify().differences == ()
+    (code,) = re.findall(r"```python\n(.*)\n```", text)
+    axes = eval(code, {"wb": wb})  # noqa: S307 - the code of the chart
+    assert af.plots.alt_text(axes) == f"Temperature. {description}"
+    assert [line.get_label() for line in axes.lines] == ["S", "北"]
+
+
+@pytest.mark.parametrize("mark", ["line", "bar", "point"])
+def test_chart_of_every_mark_is_drawn(workbench: OpenWorkbench, figures: None, mark: Any) -> None:
+    del figures
+    sqls = [
+        "SELECT day, n FROM days",
+        "SELECT site, count(*) n FROM days GROUP BY site",
+        "SELECT n, n FROM days WHERE n > 9",
+    ]
+    wb = workbench([[query(sql) for sql in sqls], "Done."])
+    wb.data.share(
+        days=pd.DataFrame({"day": pd.date_range("2024-01-01", periods=3), "n": [1, None, 3], "site": list("aab")})
+    )
+    by_day, by_site, twins = wb.data.evidence(wb.ask("How many?").wait())
+    axes = by_day.plot(mark, "day", "n")
+    assert "from 1 (2024-01-01 00:00:00) to 3 (2024-01-03 00:00:00)" in af.plots.alt_text(axes)
+    assert af.plots.alt_text(by_site.plot(mark, "site", "n")).endswith("n from 1 (b) to 2 (a).")
+    with pytest.raises(UsageError, match="Pass a mark"):
+        twins.plot(mark, "n", "day")

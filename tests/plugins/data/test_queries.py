@@ -361,12 +361,10 @@ async def test_size_of_a_result_is_bounded(process: QueryProcess) -> None:
     assert (len(reply["rows"]), len(reply["rows"][0]), reply["is_cut"]) == (24, 100, True)
 
 
-async def test_table_that_cannot_be_handed_over_stops_no_other(process: QueryProcess) -> None:
+async def test_decimals_of_a_class_of_the_notebook_are_read(process: QueryProcess) -> None:
     class Money(Decimal):
         """A class that another process does not know."""
 
-    strange = SharedFrame.of("strange", pd.DataFrame({"x": [Money("1.5")]}), "rows")
-    reply = await process.request([*FRAMES, strange], "query", "SELECT count(*) FROM casts", 10, timeout_s=60)
-    assert reply["rows"] == [[N]]
-    with pytest.raises(ToolError, match="The table strange is missing"):
-        await process.request([*FRAMES, strange], "query", "SELECT x FROM strange", 10, timeout_s=60)
+    frame = SharedFrame.of("prices", pd.DataFrame({"x": [Money("1.5"), None]}), "rows")
+    reply = await process.request([*FRAMES, frame], "query", "SELECT x FROM prices", 10, timeout_s=60)
+    assert reply["rows"] == [[1.5], [None]]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import OpenWorkbench
+from IPython.core.interactiveshell import InteractiveShell
 
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.plugins.data.snapshot import SharedFrame
@@ -109,7 +110,7 @@ def test_agents_have_the_tools_from_the_first_share_on(workbench: OpenWorkbench)
     before = wb._thread.engine.lead.tool_names
     wb.data.share(casts=CASTS)
     added = [name for name in wb._thread.engine.lead.tool_names if name not in before]
-    assert added == ["list_data", "describe_data", "query_data"]
+    assert added == ["list_data", "describe_data", "query_data", "plot_data"]
     query = next(entry for entry in wb._thread.engine.tools if entry.name == "query_data")
     assert '"casts" (3 rows): "site" text, "temp" number' in query.description
 
@@ -127,6 +128,19 @@ def test_card_shows_frames_and_says_how_to_share(workbench: OpenWorkbench) -> No
     assert "people" not in wb.data._card().plain()
     wb.data.unshare()
     assert "Nothing is shared." in wb.data._card().plain()
+
+
+def test_card_names_a_variable_that_was_assigned_again(
+    workbench: OpenWorkbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = InteractiveShell()
+    monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: shell)
+    shell.user_ns["casts"] = CASTS
+    wb = workbench(["Fine."])
+    wb.data.share(casts=CASTS)
+    assert "another frame" not in wb.data._card().plain()
+    shell.user_ns["casts"] = CASTS.head(1)
+    assert "The variable casts is another frame now" in wb.data._card().plain()
 
 
 def test_errors_of_sharing_say_what_to_do(workbench: OpenWorkbench, monkeypatch: pytest.MonkeyPatch) -> None:
