@@ -1,10 +1,10 @@
-"""The Agent Client Protocol: the command `python -m artifactflow_nb acp`, which an editor starts as its agent.
-
-`agent.py` is the agent, and `persona.py` the agent in the chat of Jupyter AI.
-"""
+"""The Agent Client Protocol: the command `python -m artifactflow_nb acp`, which an editor starts as its agent."""
 
 import argparse
 import asyncio
+import os
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 from artifactflow_nb.errors import UsageError
@@ -22,7 +22,7 @@ def add_acp(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 def serve(options: argparse.Namespace) -> None:
     """Answer the editor on standard input and output until the editor closes standard input."""
     try:
-        from acp import run_agent
+        from acp import run_agent, stdio_streams
     except ImportError:
         raise UsageError("The command acp needs its protocol: pip install 'artifactflow-nb[acp]'") from None
     from artifactflow_nb.plugins.acp.agent import ResearchAgent
@@ -33,7 +33,13 @@ def serve(options: argparse.Namespace) -> None:
 
     async def answer() -> None:
         await lifecycle.continue_abandoned()  # the runs of an editor that was closed
-        await run_agent(agent)
+        streams: Sequence[Any] = ()
+        if sys.platform != "win32":  # there the connection writes to `sys.stdout` itself
+            sys.stdout = os.fdopen(os.dup(1), "w")
+            os.dup2(2, 1)  # what tools and their processes print goes to the log of the editor
+            streams = (await stdio_streams(50_000_000))[::-1]
+            sys.stdout = sys.stderr
+        await run_agent(agent, *streams)
 
     try:
         asyncio.run(answer())

@@ -12,7 +12,8 @@ The run of an editor that is closed goes on when the command starts again; reque
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,10 +49,7 @@ _MOST_SESSIONS = 50
 
 
 class _RunUpdates:
-    """The updates about one run, from its events: text of the lead, and the calls and plan of all agents.
-
-    A run continues in several turns of the editor, and a slow editor gets several pieces of a text as one event.
-    """
+    """The updates about one run, in any number of turns: text of the lead, and the calls and plan of all agents."""
 
     def __init__(self) -> None:
         self._steps: dict[str, dict[str, Any]] = {}
@@ -72,12 +70,11 @@ class _RunUpdates:
             case StreamEventType.TOOL_START:
                 self._open_calls.add(data["tool_call_id"])
                 name, params = event.tool or "", data["params"]
-                first = next((value for value in params.values() if isinstance(value, str | list) and value), "")
-                about = ", ".join(map(str, first)) if isinstance(first, list) else first
-                words = [f"{agent_label(event.agent or '')}: {tool_label(name)}", *filter(None, [clip(about, 80)])]
-                kind = _KINDS.get(name, "other")
+                values = (", ".join(map(str, each)) if isinstance(each, list) else each for each in params.values())
+                about = next((value for value in values if isinstance(value, str) and value), "")
+                title = ": ".join(filter(None, [agent_label(event.agent or ""), tool_label(name), clip(about, 80)]))
                 yield acp.start_tool_call(
-                    data["tool_call_id"], ": ".join(words), kind=kind, status="in_progress", raw_input=params
+                    data["tool_call_id"], title, kind=_KINDS.get(name, "other"), status="in_progress", raw_input=params
                 )
             case StreamEventType.TOOL_COMPLETE:
                 self._open_calls.discard(data["tool_call_id"])
@@ -157,18 +154,17 @@ class ResearchAgent:
             ),
         )
 
-    # --- sessions ----------------------------------------------------------------------------------------------------
-
     async def new_session(self, cwd: str, **_: Any) -> schema.NewSessionResponse:
         """Begin a session, whose conversation the first prompt creates."""
         del cwd
         return schema.NewSessionResponse(session_id=self._lifecycle.thread.engine.ids.new("thd"))
 
     async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
-        """Show the messages of a conversation on its active branch; the session continues the conversation."""
+        """Show the messages of a conversation on its active branch, and what a waiting run has done so far."""
         del cwd
-        conversation_id = await self._conversation(session_id)
-        if conversation_id is None:
+        if (conversation_id := await self._conversation(session_id)) is None:
+            if re.fullmatch("thd-[0-9a-f]{16}", session_id):  # a session in which nothing was asked
+                return schema.LoadSessionResponse()
             raise acp.RequestError(-32602, f"There is no session {session_id[:100]!r}.")
         conversation = await self._lifecycle.conversation(conversation_id)
         by_id = {message["message_id"]: message for message in conversation["messages"]}
@@ -178,11 +174,16 @@ class ResearchAgent:
             branch.insert(0, message)
             message = by_id.get(message["parent_id"])
         for message in branch:
-            await self._update(session_id, acp.update_user_message_text(message["content"]))
+            update: Any = acp.update_user_message_text(message["content"])
+            await self._client.session_update(session_id=session_id, update=update)
             if message["response"]:
-                await self._update(session_id, acp.update_agent_message_text(message["response"]))
+                await self._say(self._session(session_id), message["response"])
             if message["run_id"]:
                 self._session(session_id).follow(message["run_id"])
+        session = self._session(session_id)
+        if session.run and (pending := (await self._lifecycle.result(session.run))["pending"]):
+            await self._send_events(session)
+            await self._say_question(session, pending)
         return schema.LoadSessionResponse()
 
     async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> Any:
@@ -206,13 +207,10 @@ class ResearchAgent:
     def _session(self, session_id: str) -> _EditorSession:
         return self._sessions.setdefault(session_id, _EditorSession(session_id))
 
-    # --- turns -------------------------------------------------------------------------------------------------------
-
     async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> schema.PromptResponse:
         """Ask a question, or answer the question that the session's last run asks; return when the run ends.
 
-        While the last run waits for a decision, the editor is asked about the decision first. Prompts of a session are
-        carried out one after the other.
+        A last run that waits or runs goes on first. Prompts of a session are carried out one after the other.
         """
         session = self._session(session_id)
         async with session.turn:
@@ -225,15 +223,11 @@ class ResearchAgent:
 
     async def _turn(self, session: _EditorSession, text: str) -> schema.PromptResponse:
         """Let the session's last run go on if it waits, and begin a run with the question unless it was an answer."""
-        if session.run and (pending := (await self._lifecycle.result(session.run))["pending"]):
-            if session.last_event == 0:  # the editor has loaded the session
-                async for sent in self._events(session):
-                    session.last_event = sent.event.seq
-                    list(session.updates.updates(sent))
-            if question := next((each for each in pending if each["kind"] == QUESTION_KIND), None):
+        if session.run and (result := await self._lifecycle.result(session.run))["status"] in {"waiting", "running"}:
+            if question := next((each for each in result["pending"] if each["kind"] == QUESTION_KIND), None):
                 await self._decide(question["id"], Decision(approved=False, instruction=text, replaces_call=True))
                 return await self._follow(session)
-            reply = await self._follow(session, pending)
+            reply = await self._follow(session, result["pending"])
             if reply.stop_reason == "cancelled" or (await self._lifecycle.result(session.run))["status"] == "waiting":
                 return reply
         conversation_id = await self._conversation(session.id)
@@ -291,22 +285,20 @@ class ResearchAgent:
     async def _follow(self, session: _EditorSession, pending: Sequence[Any] = ()) -> schema.PromptResponse:
         """Send the events of a run until the run ends, or asks a question that the next prompt answers."""
         while await self._ask_permissions(session, pending):
-            async for sent in self._events(session):
-                session.last_event = sent.event.seq
-                for update in session.updates.updates(sent):
-                    await self._update(session.id, update)
+            await self._send_events(session)
             result = await self._lifecycle.result(session.run)
             if result["status"] != "waiting":
                 return await self._ended(session, result)
             pending = result["pending"]
         return schema.PromptResponse(stop_reason="end_turn")
 
-    async def _events(self, session: _EditorSession) -> AsyncIterator[SentEvent]:
-        batches = await self._lifecycle.stream(session.run, session.last_event)
-        if batches is not None:
-            async for batch in batches:
-                for sent in batch:
-                    yield sent
+    async def _send_events(self, session: _EditorSession) -> None:
+        """Send the events of the session's run that the editor does not have, until the run ends or waits."""
+        if (batches := await self._lifecycle.stream(session.run, session.last_event)) is not None:
+            async for sent in (sent async for batch in batches for sent in batch):
+                session.last_event = sent.event.seq
+                for update in session.updates.updates(sent):
+                    await self._client.session_update(session_id=session.id, update=update)
 
     async def _ended(self, session: _EditorSession, result: Mapping[str, Any]) -> schema.PromptResponse:
         """Tell the editor the end of a run, and its tokens and cost."""
@@ -326,9 +318,7 @@ class ResearchAgent:
         run is cancelled.
         """
         for request in requests:
-            if request["kind"] == QUESTION_KIND:
-                choices = "".join(f"\n- {choice}" for choice in request["params"].get("choices", ()))
-                await self._say(session, f"\n\n{request['title']}{choices}")
+            if await self._say_question(session, [request]):
                 return False
             reply = asyncio.ensure_future(self._client.request_permission(**_permission(session.id, request)))
             elsewhere = asyncio.ensure_future(self._until_decided(session, request["id"]))
@@ -347,6 +337,14 @@ class ResearchAgent:
             await self._decide(request["id"], Decision(outcome.option_id != _REJECT, scope=scope))
         return True
 
+    async def _say_question(self, session: _EditorSession, requests: Sequence[Mapping[str, Any]]) -> bool:
+        """Write the question that the agent asks into the chat; False if the requests contain no question."""
+        for request in (each for each in requests if each["kind"] == QUESTION_KIND):
+            choices = "".join(f"\n- {choice}" for choice in request["params"].get("choices", ()))
+            await self._say(session, f"\n\n{request['title']}{choices}")
+            return True
+        return False
+
     async def _until_decided(self, session: _EditorSession, request_id: str) -> None:
         """Return when a request is decided elsewhere, for example in a notebook, or its run is cancelled."""
         number, is_open = session.last_event, True
@@ -363,10 +361,7 @@ class ResearchAgent:
             await self._lifecycle.call(self._lifecycle.decide(request_id, decision))
 
     async def _say(self, session: _EditorSession, text: str) -> None:
-        await self._update(session.id, acp.update_agent_message_text(text))
-
-    async def _update(self, session_id: str, update: Any) -> None:
-        await self._client.session_update(session_id=session_id, update=update)
+        await self._client.session_update(session_id=session.id, update=acp.update_agent_message_text(text))
 
 
 def _permission(session_id: str, request: Mapping[str, Any]) -> dict[str, Any]:

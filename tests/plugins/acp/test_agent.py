@@ -1,6 +1,8 @@
 """An editor asks the workbench over the Agent Client Protocol; the editor is the client of the official package."""
 
 import asyncio
+import json
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -268,6 +270,41 @@ async def test_request_of_a_closed_editor_is_asked_before_the_next_question(tmp_
     lifecycle.close()
 
 
+async def test_run_that_is_still_running_is_followed_before_the_next_question(tmp_path: Path) -> None:
+    """An editor that was closed in the middle of an answer loads the session again and asks."""
+    model, first, second = GatedModel(["First answer.", "Second answer."]), Editor(), Editor()
+    lifecycle = open_lifecycle(data_dir=tmp_path / "data", model=model)
+    async with connected(lifecycle, first) as agent:
+        session_id = (await agent.new_session(str(tmp_path))).session_id
+        prompt = asyncio.create_task(agent.prompt(session_id, [acp.text_block("First?")]))
+        while lifecycle.frames.runs_df().empty:  # noqa: ASYNC110 - the store tells
+            await asyncio.sleep(0.05)
+    with pytest.raises(ConnectionError):
+        await prompt
+    async with connected(lifecycle, second) as agent:
+        await agent.load_session(str(tmp_path), session_id)
+        prompt = asyncio.create_task(agent.prompt(session_id, [acp.text_block("Second?")]))
+        model.gate.set()
+        await prompt
+    assert second.text() == "First answer.Second answer."
+    assert "First answer." in [message.content for message in model.requests[1].messages]
+    lifecycle.close()
+
+
+async def test_question_of_a_loaded_session_is_shown(tmp_path: Path) -> None:
+    question = af.ToolCall("ask_person", {"question": "Which York?", "choices": ["York", "New York"]})
+    lifecycle, editor = opened(tmp_path, [["I do not know which.", question], "It is in England."]), Editor()
+    async with connected(lifecycle, Editor()) as agent:
+        session_id = (await agent.new_session(str(tmp_path))).session_id
+        await agent.prompt(session_id, [acp.text_block("Where is York?")])
+    async with connected(lifecycle, editor) as agent:
+        await agent.load_session(str(tmp_path), session_id)
+        assert re.sub(r"\s+", " ", editor.text()) == "I do not know which. Which York? - York - New York"
+        await agent.prompt(session_id, [acp.text_block("York")])
+    assert editor.text().endswith("- New YorkIt is in England.")
+    lifecycle.close()
+
+
 async def test_stop_at_an_earlier_request_starts_no_run(tmp_path: Path) -> None:
     lifecycle = opened(tmp_path, NOTE)
     session_id = await leave_waiting(lifecycle, tmp_path)
@@ -477,8 +514,93 @@ async def test_failed_run_is_told_in_the_chat(tmp_path: Path) -> None:
     lifecycle.close()
 
 
+@pytest.mark.parametrize("name", ["with space.md", "bug#42 &v=2+rev?.md", "食物.md", "100%.md"])
+async def test_attached_file_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """The name of the file may be before the words."""
+    file = tmp_path / name
+    file.write_text("# Food\n\nOtters eat clams.\n", encoding="utf-8")
+    lifecycle = opened(tmp_path, ["Clams."])
+    async with connected(lifecycle, Editor()) as agent:
+        session = await agent.new_session(str(tmp_path))
+        link = acp.resource_link_block(name, f"{file.as_uri()}#L1:3")
+        await agent.prompt(session.session_id, [link, acp.text_block(" says what?")])
+    assert lifecycle.frames.runs_df()["question"].tolist() == [f"{name} says what?"]
+    assert lifecycle.frames.sources_df()["title"].tolist() == ["Food"]
+    lifecycle.close()
+
+
+async def test_session_without_a_question_is_loaded_by_another_process(tmp_path: Path) -> None:
+    """An editor keeps the id of a session in which nothing was asked."""
+    lifecycle = opened(tmp_path, [])
+    async with connected(lifecycle, Editor()) as agent:
+        session_id = (await agent.new_session(str(tmp_path))).session_id
+    lifecycle.close()
+    lifecycle, editor = opened(tmp_path, ["Answer."]), Editor()
+    async with connected(lifecycle, editor) as agent:
+        await agent.load_session(str(tmp_path), session_id)
+        await agent.prompt(session_id, [acp.text_block("Why?")])
+    assert editor.text() == "Answer."
+    lifecycle.close()
+
+
+PRINTING = """
+import os, subprocess, sys
+import artifactflow_nb as af
+from artifactflow_nb.__main__ import main
+from artifactflow_nb.server import lifecycle
+
+@af.tool(permission="auto")
+def print_much(_ctx: af.ToolContext) -> str:
+    \"\"\"Print.\"\"\"
+    print("printed by a tool")
+    subprocess.run([sys.executable, "-c", "print('printed by a process')"], check=True)
+    return "Printed."
+
+real = lifecycle.open_lifecycle
+
+def open_with_tool(**options):
+    opened = real(**{**options, "model": af.ScriptedModel([af.ToolCall("print_much", {}), "Done."])})
+    opened.thread.engine.register_tool(print_much)
+    return opened
+
+lifecycle.open_lifecycle = open_with_tool
+sys.argv[0] = "artifactflow_nb"
+main()
+"""
+
+
+async def test_what_a_tool_prints_is_no_message_to_the_editor(tmp_path: Path) -> None:
+    """Every line of standard output is a message; the process ends when the editor closes its input."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PRINTING, "acp", "--data-dir", str(tmp_path / "data"),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    log = asyncio.create_task(process.stderr.read())
+
+    async def send(number: int, method: str, **params: Any) -> list[Any]:
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        process.stdin.write(json.dumps(message).encode() + b"\n")  # type: ignore[union-attr]
+        messages: list[Any] = []
+        while not messages or messages[-1].get("id") != number:
+            messages.append(json.loads(await process.stdout.readline()))  # type: ignore[union-attr]
+        return messages
+
+    await send(1, "initialize", protocolVersion=1)
+    session_id = (await send(2, "session/new", cwd=str(tmp_path), mcpServers=[]))[-1]["result"]["sessionId"]
+    block = {"type": "text", "text": "Print."}
+    messages = await send(3, "session/prompt", sessionId=session_id, prompt=[block])
+    assert messages[-1]["result"]["stopReason"] == "end_turn"
+    assert messages[-2]["params"]["update"]["content"]["text"] == "Done."
+    process.stdin.close()
+    assert await process.stdout.read() == b""
+    assert await process.wait() == 0
+    assert {b"printed by a tool", b"printed by a process"} <= set((await log).splitlines())
+
+
 async def test_command_answers_an_editor(tmp_path: Path) -> None:
-    """`python -m artifactflow_nb acp` writes nothing but the protocol to standard output."""
     cassette = tmp_path / "runs.jsonl"
     model = af.ScriptedModel(["Recorded answer."])
     with af.Workbench(model=model, data_dir=tmp_path / "data", record=cassette, mode="record", interactive=False) as wb:
