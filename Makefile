@@ -18,7 +18,7 @@ IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000
 # Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
 unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup front-ends realserver notebooks demo lab format quick pythons test headless unit browser check bench eval docs pictures screenshots clean
+.PHONY: setup front-ends realserver notebooks demo lab format quick pythons test headless unit others browser check bench eval docs pictures screenshots clean
 
 setup: $(READY)
 
@@ -99,26 +99,29 @@ pythons:
 CHROMIUM := $(firstword $(foreach name,chromium chromium-browser google-chrome,$(shell command -v $(name))))
 BROWSER_TESTS := $(if $(or $(CI),$(and $(CHROMIUM),$(shell command -v npm))),browser)
 
-# The checks and the tests without a browser, and beside them the browser tests, one after the other, which mostly wait for
-# their page and kernel. The browser tests take longest, so the others leave the processors to them (`nice`).
+# Three chains beside each other: the tests without a browser, those in a browser, and the checks with what needs other
+# environments. The browser tests take longest, so the others leave the processors to them (`nice`).
 test: $(OVERLAYS) $(if $(BROWSER_TESTS),$(AXE))
 	$(MAKE) --no-print-directory --jobs=3 headless $(BROWSER_TESTS)
 	@$(if $(BROWSER_TESTS),,echo 'Left out: the browser tests, which need Chromium and npm. Debian, Ubuntu: apt-get install chromium npm')
 
-# The tests of every room, those of MCP servers with version 1 of the SDK, of Arrow with pyarrow, of a library with a
-# bucket and of studies with a cluster, and the notebooks, as on a machine without a network and keys.
-headless: check unit $(OVERLAYS)
+headless: unit others
+
+unit: setup $(OVERLAYS)
+	$(IN_MEMORY) nice $(BIN)/pytest -n $(UNIT_WORKERS) --dist worksteal -m 'not browser and not timed'
+
+# The tests of MCP servers with version 1 of the SDK, of Arrow with pyarrow, of a library with a bucket and of studies
+# with a cluster, and the notebooks, as on a machine without a network and keys.
+others: check $(OVERLAYS)
 	$(IN_MEMORY) nice $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
 	$(IN_MEMORY) nice $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
 	$(IN_MEMORY) nice $(VENV)/overlays/inspect/bin/python -m pytest tests/plugins/studies/test_inspect.py
 	$(IN_MEMORY) nice $(VENV)/overlays/cluster/bin/python -m pytest $(SHARED) tests/package/test_readme.py -k 'library or workers or studies'
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve nice $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 
-unit: setup $(OVERLAYS)
-	$(IN_MEMORY) nice $(BIN)/pytest -n $(UNIT_WORKERS) --dist worksteal -m 'not browser and not timed'
-
+# Two browsers, each with its own servers: the tests mostly wait for their page and kernel.
 browser: front-ends
-	$(IN_MEMORY) $(BIN)/pytest tests/browser
+	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist loadfile tests/browser
 
 # The figures, each as a ratio to a floor of the same run, and the tests that assert a processor time.
 bench: setup

@@ -17,6 +17,7 @@ import pytest
 from conftest import OpenEngine
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import END, START, MessagesState, StateGraph
+from support.forked_python import fast_python
 
 import artifactflow_nb as af
 from artifactflow_nb.engine.checkpoints import NewestCheckpointSaver
@@ -133,7 +134,7 @@ async def test_processes_share_the_file(tmp_path: Path) -> None:
     path = tmp_path / CHECKPOINT_FILE
     tests = Path(__file__).parents[1]
     processes = [
-        await asyncio.create_subprocess_exec(sys.executable, "-c", STORES, path, tests, name) for name in ("a", "b")
+        await asyncio.create_subprocess_exec(*fast_python(), "-c", STORES, path, tests, name) for name in ("a", "b")
     ]
     assert [await process.wait() for process in processes] == [0, 0]
     assert n_rows(path) == (2, 4)
@@ -201,7 +202,7 @@ async def test_graph_continues_after_its_process_was_killed(
     open_engine: OpenEngine, tmp_path: Path, killed_in: int
 ) -> None:
     """Another process continues at the newest checkpoint, repeats a round that was running, and omits no round."""
-    code = [sys.executable, "-c", KILLED, str(tmp_path), str(Path(__file__).parents[1]), str(killed_in)]
+    code = [*fast_python(), "-c", KILLED, str(tmp_path), str(Path(__file__).parents[1]), str(killed_in)]
     process = await asyncio.create_subprocess_exec(*code)
     assert await process.wait() == -signal.SIGKILL
     engine = await open_engine()
@@ -236,7 +237,7 @@ asyncio.run(main())
 
 def test_engine_that_is_not_closed_lets_its_process_end(tmp_path: Path) -> None:
     """The thread of the file does not keep the process alive."""
-    code = [sys.executable, "-c", UNCLOSED, str(tmp_path)]
+    code = [*fast_python(), "-c", UNCLOSED, str(tmp_path)]
     done = subprocess.run(code, capture_output=True, text=True, timeout=120, check=True)
     assert (done.stdout, done.stderr) == ("Here.\n", "")
 

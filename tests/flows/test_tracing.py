@@ -19,9 +19,9 @@ import artifactflow_nb as af
 from support.graphs import ai_message, react_agent
 from langchain_core.tracers.langchain import wait_for_all_tracers
 
-flow, cassette = sys.argv[2], Path("runs.jsonl")
+flows, cassette = sys.argv[2:], Path("runs.jsonl")
 
-def ask(**options):
+def ask(flow, **options):
     with af.Workbench(approvals="approve", interactive=False, **options) as wb:
         if flow == "compose":
             project = wb.projects.start("Essay", template="paper")
@@ -29,12 +29,13 @@ def ask(**options):
         else:
             graph = react_agent([ai_message("It is 3.")])
             target = {"flow": flow if flow != "adapted" else af.adapt(graph, name="mine")}
-        print(wb.ask("What does del do to a name?", **target).wait().status)
+        print(flow, wb.ask("What does del do to a name?", **target).wait().status)
 
-if flow == "adapted" and cassette.exists():
-    ask(replay=cassette)
-else:
-    ask(**({"record": cassette} if flow == "adapted" else {}))
+for flow in flows:
+    if flow == "adapted" and cassette.exists():
+        ask(flow, replay=cassette)
+    else:
+        ask(flow, **({"record": cassette} if flow == "adapted" else {}))
 wait_for_all_tracers()
 """
 
@@ -60,12 +61,12 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-def requests_of(flow: str, folder: Path, variable: str = "LANGSMITH_TRACING") -> int:
-    """Return the number of requests of a process that runs the flow with tracing."""
+def requests_of(*flows: str, folder: Path, variable: str = "LANGSMITH_TRACING") -> int:
+    """Return the number of requests of a process that runs the flows with tracing, one after the other."""
     with TracingServer() as server:
         tracing = {"LANGSMITH_ENDPOINT": f"http://127.0.0.1:{server.port}", "LANGSMITH_API_KEY": "key"}
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(TESTS), flow],
+            [sys.executable, "-c", PROGRAM, str(TESTS), *flows],
             env={**os.environ, **tracing, variable: "true"},
             cwd=folder,
             capture_output=True,
@@ -73,18 +74,18 @@ def requests_of(flow: str, folder: Path, variable: str = "LANGSMITH_TRACING") ->
             timeout=120,
             check=False,
         )
-        assert (done.returncode, done.stdout) == (0, "completed\n"), done.stderr[-2000:]
+        completed = "".join(f"{flow} completed\n" for flow in flows)
+        assert (done.returncode, done.stdout) == (0, completed), done.stderr[-2000:]
         return server.requests
 
 
-@pytest.mark.parametrize("flow", ["research", "plan", "compose"])
 @pytest.mark.parametrize("variable", ["LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"])
-def test_built_in_flows_send_no_traces(tmp_path: Path, flow: str, variable: str) -> None:
-    """A run of a built-in flow sends LangSmith's server nothing, whichever variable switches tracing on."""
-    assert requests_of(flow, tmp_path, variable) == 0
+def test_built_in_flows_send_no_traces(tmp_path: Path, variable: str) -> None:
+    """Runs of the built-in flows send LangSmith's server nothing, whichever variable switches tracing on."""
+    assert requests_of("research", "plan", "compose", folder=tmp_path, variable=variable) == 0
 
 
 def test_only_live_adapted_graphs_send_traces(tmp_path: Path) -> None:
     """A user's own graph is traced as outside of the workbench; the replay of the graph is not traced."""
-    assert requests_of("adapted", tmp_path) > 0
-    assert requests_of("adapted", tmp_path) == 0
+    assert requests_of("adapted", folder=tmp_path) > 0
+    assert requests_of("adapted", folder=tmp_path) == 0

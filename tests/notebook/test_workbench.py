@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from support.event_loop import ticking
+from support.forked_python import fast_python
 from support.pages import visible_text
 from support.replies import call, report
 
@@ -415,7 +416,7 @@ time.sleep(0.5)
 def test_script_that_ends_while_a_graph_loops_prints_nothing(tmp_path: Path, node: str) -> None:
     """The runs are abandoned with their process, without a word on stderr."""
     done = subprocess.run(
-        [sys.executable, "-c", LOOPING_GRAPH, str(tmp_path / "data"), node],
+        [*fast_python(), "-c", LOOPING_GRAPH, str(tmp_path / "data"), node],
         capture_output=True,
         text=True,
         timeout=60,

@@ -110,11 +110,11 @@ def sentences_in_blocks(text: str, blocks: Iterable[TextBlock]) -> list[Sentence
             if footnote := _FOOTNOTE.match(text, start, end):  # the mark of the sentence before
                 start = footnote.end()
             quote = collapse_whitespace(text[start:end])
-            letters = sum(_columns(character) for character in quote if character.isalpha() or character.isspace())
+            letters = _columns("".join(character for character in quote if character.isalpha() or character.isspace()))
             is_lead_in = quote.endswith((":", "："))
             if (
                 (len(_WORD.findall(quote)) >= _MIN_LEAD_IN if is_lead_in else _is_long(quote))
-                and letters >= _MIN_LETTERS * sum(map(_columns, quote))
+                and letters >= _MIN_LETTERS * _columns(quote)
                 and "::=" not in quote
                 and (is_entry or not quote[0].islower() or _CODE_FIRST.match(quote) or _is_chinese(quote))
             ):
@@ -199,6 +199,6 @@ def _is_chinese(text: str) -> bool:
     return 2 * sum(map(len, CHINESE.findall(text))) > len(text)
 
 
-def _columns(character: str) -> int:
-    """Return the weight of a character: a Chinese character counts as several letters."""
-    return 3 if CHINESE.match(character) else 1
+def _columns(text: str) -> int:
+    """Return the weight of a text: a Chinese character counts as several letters."""
+    return len(text) + 2 * sum(map(len, CHINESE.findall(text)))
