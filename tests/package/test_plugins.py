@@ -1,6 +1,7 @@
 """A plugin can be taken out: the rest of the package works without it, and does not know its nouns."""
 
 import ast
+import functools
 import importlib
 import re
 import shutil
@@ -65,7 +66,7 @@ with af.Workbench(replay=folder / "runs.jsonl", interactive=False) as replay:
 def test_package_works_without_a_plugin(name: str, tmp_path: Path) -> None:
     """A copy without the folder of the plugin and its lines in the list asks, approves, records, replays and reads."""
     copy = tmp_path / "artifactflow_nb"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*-pytest-*.pyc"))  # the compiled modules are copied, too
     shutil.rmtree(copy / "plugins" / name)
     noun = name.removesuffix("s")
     for listing in (copy / path for path in THE_LISTS):
@@ -85,8 +86,9 @@ OUTLETS = ("plugins/acp/", "plugins/mcp_server/")
 """Plugins for other programs, whose tools and classes have the nouns of other plugins and of these programs."""
 
 
-def identifiers(path: Path) -> set[str]:
-    """The names that a module defines, imports, reads or passes."""
+@functools.cache
+def words_of_identifiers(path: Path) -> frozenset[str]:
+    """The words of the names that a module defines, imports, reads or passes, in lower case and in the singular."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
@@ -96,13 +98,8 @@ def identifiers(path: Path) -> set[str]:
                 names.add(name)
             case ast.alias(name=name):
                 names |= {*name.split(".")}
-    return names
-
-
-def words_of(name: str) -> set[str]:
-    """The words of an identifier, in lower case and in the singular."""
-    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
-    return {part.lower().removesuffix("s") for part in parts}
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", " ".join(names))
+    return frozenset(part.lower().removesuffix("s") for part in parts)
 
 
 @pytest.mark.parametrize("name", BUILT_IN_PLUGINS)
@@ -125,7 +122,7 @@ def test_nouns_of_a_plugin_stay_in_its_folder(name: str) -> None:
     users = {
         str(path.relative_to(PACKAGE))
         for path in others
-        if any(nouns & words_of(identifier) for identifier in identifiers(path))
+        if nouns & words_of_identifiers(path)
         and not str(path.relative_to(PACKAGE)).startswith(OUTLETS)
     }
     assert users <= THE_LISTS
