@@ -51,8 +51,9 @@ async def test_first_five_minutes(endpoint: DialectServer, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("fast_kernels")
+@pytest.mark.parametrize("endpoint", ["openai", "mistral", "ollama"], indirect=True)
 def test_demo(endpoint: DialectServer, tmp_path: Path) -> None:
-    """The quickstart is executed unattended, and its report is printed."""
+    """The quickstart is executed unattended, also with a refused field and without a key; its report is printed."""
     for name in ("notebooks/demo.py", "notebooks/execution.py", "notebooks/01_quickstart.ipynb"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
