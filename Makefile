@@ -76,7 +76,8 @@ format: setup
 # While you work: the rooms whose tests need no browser, kill no process and execute no notebook, without the slowest files.
 QUICK := tests/agents tests/analysis tests/core tests/models tests/recording tests/sources tests/store tests/tools tests/widgets
 WITHOUT := tests/analysis/frames/test_cost.py tests/analysis/plots/test_spans.py tests/core/redaction/test_redactor.py tests/core/toolcalls/test_cost.py \
-	tests/models/offline/test_grades.py $(wildcard tests/recording/test_replay_*.py) tests/recording/test_row_checks.py \
+	tests/models/offline/test_grades.py tests/models/offline/test_own_words.py tests/widgets/test_chat_saved.py \
+	$(wildcard tests/recording/test_replay_*.py) tests/recording/test_row_checks.py \
 	tests/store/test_two_processes.py tests/store/test_faults.py tests/store/test_locks.py tests/tools/mcp tests/widgets/test_board_work.py \
 	tests/widgets/test_abandoned.py tests/widgets/test_long_answers.py tests/widgets/test_progress.py tests/widgets/test_subruns.py
 
