@@ -120,9 +120,8 @@ others: check $(OVERLAYS)
 	$(IN_MEMORY) nice $(VENV)/overlays/cluster/bin/python -m pytest $(SHARED) tests/package/test_readme.py -k 'library or workers or studies'
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve nice $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 
-# Two browsers, each with its own servers: the tests mostly wait for their page and kernel.
 browser: front-ends
-	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist loadfile tests/browser
+	$(IN_MEMORY) $(BIN)/pytest tests/browser
 
 # The figures, each as a ratio to a floor of the same run, and the tests that assert a processor time.
 bench: setup

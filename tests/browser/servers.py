@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import indent
 from typing import Any
 
@@ -149,9 +150,13 @@ def lab_server(
     server = LabServer(f"http://127.0.0.1:{free_port()}", secrets.token_hex(16), root, front_end)
     python = str(overlay_python(front_end.environment)) if front_end.environment else sys.executable
     write_kernelspec(home / "path", fast_python(python=python))
-    with (home / "server.log").open("w") as log:
+    # The path of a socket has at most 107 bytes.
+    with (
+        TemporaryDirectory(prefix="af-", ignore_cleanup_errors=True) as sockets,
+        (home / "server.log").open("w") as log,
+    ):
         options: dict[str, Any] = {"cwd": root, "stdout": log, "stderr": log, "start_new_session": True}
-        options["env"] = _environment(home) | dict(env or {})
+        options["env"] = _environment(home) | {"JUPYTER_RUNTIME_DIR": sockets, **(env or {})}
         process = subprocess.Popen([python, *_arguments(server)], **options)
         try:
             _wait_until_up(server, process, home / "server.log")

@@ -66,7 +66,8 @@ with af.Workbench(replay=folder / "runs.jsonl", interactive=False) as replay:
 def test_package_works_without_a_plugin(name: str, tmp_path: Path) -> None:
     """A copy without the folder of the plugin and its lines in the list asks, approves, records, replays and reads."""
     copy = tmp_path / "artifactflow_nb"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*-pytest-*.pyc"))  # the compiled modules are copied, too
+    modules_of_pytest = shutil.ignore_patterns("*-pytest-*.pyc")
+    shutil.copytree(PACKAGE, copy, ignore=modules_of_pytest)  # with the compiled modules
     shutil.rmtree(copy / "plugins" / name)
     noun = name.removesuffix("s")
     for listing in (copy / path for path in THE_LISTS):
@@ -122,7 +123,6 @@ def test_nouns_of_a_plugin_stay_in_its_folder(name: str) -> None:
     users = {
         str(path.relative_to(PACKAGE))
         for path in others
-        if nouns & words_of_identifiers(path)
-        and not str(path.relative_to(PACKAGE)).startswith(OUTLETS)
+        if nouns & words_of_identifiers(path) and not str(path.relative_to(PACKAGE)).startswith(OUTLETS)
     }
     assert users <= THE_LISTS
