@@ -143,8 +143,8 @@ def test_personas_are_managed_by_code(workbench: OpenWorkbench) -> None:
     assert repr(project.personas).splitlines()[0].split()[:1] == ["persona"]
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_persona_texts_are_stored_verbatim(text: str) -> None:
+def test_persona_texts_are_stored_verbatim() -> None:
     """An artifact returns any persona unchanged."""
-    persona = Persona("x" + text[:60], f"x{text[:1_900]}", text[:2_000], "\ud800")
-    assert Persona.parse(persona.format()) == persona
+    for text in HOSTILE:
+        persona = Persona("x" + text[:60], f"x{text[:1_900]}", text[:2_000], "\ud800")
+        assert Persona.parse(persona.format()) == persona

@@ -1,7 +1,7 @@
 """Texts that try to be markup, through everything that turns text into HTML or Markdown."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from support.hostile_texts import HOSTILE
@@ -26,7 +26,10 @@ from artifactflow_nb.widgets.conversations.picker import conversation_list
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run.saved import saved_run
 
-EACH = pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+
+def faults(check: Callable[[str], list[str]]) -> dict[str, list[str]]:
+    """What a check finds in each hostile text that it finds something in."""
+    return {text: found for text in HOSTILE if (found := check(text))}
 
 
 def plan_of(script: Script, text: str) -> None:
@@ -129,52 +132,54 @@ def test_corpus_is_large_and_every_text_is_hostile() -> None:
     assert len(acting) > 150
 
 
-@EACH
-def test_rendered_markdown_contains_only_prose(text: str) -> None:
+def test_rendered_markdown_contains_only_prose() -> None:
     """A model's text becomes elements of prose without handlers, styles, classes or active addresses."""
-    assert harms(MarkdownRenderer().html(text)) == []
+    assert faults(lambda text: harms(MarkdownRenderer().html(text))) == {}
 
 
-@EACH
-def test_portable_markdown_is_inert(text: str) -> None:
+def test_portable_markdown_is_inert() -> None:
     """Portable Markdown contains no HTML and no image, even for a renderer that allows both."""
-    assert acting_tokens(safe_markdown(text)) == []
+    assert faults(lambda text: acting_tokens(safe_markdown(text))) == {}
 
 
-@EACH
-def test_portable_texts_do_not_affect_each_other(text: str) -> None:
+def test_portable_texts_do_not_affect_each_other() -> None:
     """No text opens or closes a code block for the text after it."""
-    listing = safe_markdown(f"~~~~~~\n{text}\n~~~~~~")
-    assert acting_tokens(f"{listing}\n\n{listing}\n\n{safe_markdown(text)}") == []
+
+    def after_itself(text: str) -> list[str]:
+        listing = safe_markdown(f"~~~~~~\n{text}\n~~~~~~")
+        return acting_tokens(f"{listing}\n\n{listing}\n\n{safe_markdown(text)}")
+
+    assert faults(after_itself) == {}
 
 
-@EACH
-def test_names_and_values_are_escaped(text: str) -> None:
+def test_names_and_values_are_escaped() -> None:
     """A name or a value becomes its letters, and at most an element that names their language."""
-    assert harms(escape(text), frozenset()) == []
-    assert harms(f'<p title="{escape(text)}">', frozenset({"p"})) == []
-    assert harms(escape_with_language(text), frozenset({"span"})) == []
+    assert faults(lambda text: harms(escape(text), frozenset())) == {}
+    assert faults(lambda text: harms(f'<p title="{escape(text)}">', frozenset({"p"}))) == {}
+    assert faults(lambda text: harms(escape_with_language(text), frozenset({"span"}))) == {}
 
 
-@EACH
-def test_saved_run_contains_only_own_elements(text: str) -> None:
+def test_saved_run_contains_only_own_elements() -> None:
     """A run made of hostile texts is the view's own elements."""
-    bundle = saved_run(run_of(text))
-    assert harms(without_style(bundle["text/html"]), VIEW) == []
+    assert faults(lambda text: harms(without_style(saved_run(run_of(text))["text/html"]), VIEW)) == {}
 
 
-@EACH
-def test_panels_contain_only_own_elements(text: str) -> None:
+def test_panels_contain_only_own_elements() -> None:
     """The panels show hostile texts as text in lists, titles, drawings, comparisons and versions."""
-    stored = storable_text(text)
-    placed = place_nodes((*tree_of(stored), *panel_of(stored)))
-    assert [harm for placement in placed for harm in harms(placement.node.html, VIEW | DRAWING)] == []
+
+    def in_panels(text: str) -> list[str]:
+        placed = place_nodes((*tree_of(text), *panel_of(text)))
+        return [harm for placement in placed for harm in harms(placement.node.html, VIEW | DRAWING)]
+
+    assert faults(lambda text: in_panels(storable_text(text))) == {}
 
 
-@EACH
-def test_saved_long_chat_contains_only_own_elements(text: str) -> None:
+@pytest.mark.parametrize("before", ["", "word " * 79], ids=["short", "long"])
+def test_saved_long_chat_contains_only_own_elements(before: str) -> None:
     """A shortened question or answer is harmless at every length."""
-    for response in (text, "word " * 79 + text):
-        message = StoredMessage("msg-1", "conv-1", None, text, response, "completed", START, None, 0, 1)
-        output = ChatTurn(message, None, lambda _keep: None).brief_saved_output()
-        assert harms(output["text/html"], VIEW) == []
+
+    def in_chat(text: str) -> list[str]:
+        message = StoredMessage("msg-1", "conv-1", None, text, before + text, "completed", START, None, 0, 1)
+        return harms(ChatTurn(message, None, lambda _keep: None).brief_saved_output()["text/html"], VIEW)
+
+    assert faults(in_chat) == {}
