@@ -119,6 +119,8 @@ class Settings(BaseSettings):
     """Limits of each run without a budget of its own; None for no limit."""
     approvals: Verdict = _setting("ask", "answers {} in your place")
     """The answer to every request for approval: `approve`, `deny`, or `ask` to ask the person."""
+    claims: Literal["mark", "off"] = _setting("mark", None)
+    """Whether the claims of artifacts are checked against their sources, and marked in the texts; or `off`."""
     clarify: Clarify = _setting("auto", None)
     """Whether the lead asks the person before research: `auto` if the question is ambiguous, `never`, or `always`. A
     quick run asks with `always` only, and the offline model never; `run.answer` answers."""

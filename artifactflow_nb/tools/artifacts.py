@@ -7,7 +7,7 @@ with `previewed_version`, a rewrite rejects a newer version.
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -70,29 +70,27 @@ _MAX_READ_CHARS = 60_000  # limit of one read; a longer artifact is read in part
 
 
 class _PassageNotUnique(Exception):
-    """The passage to replace does not occur exactly once."""
-
-    def __init__(self, artifact: Artifact) -> None:
-        super().__init__(artifact.artifact_id)
-        self.artifact = artifact
+    """The passage to replace does not occur exactly once in the artifact, which is the argument."""
 
 
 async def _own_or_confirm(ctx: ToolContext, args: BaseModel) -> ToolPermission:
     """Let a run change its own artifacts freely; ask the person about all other artifacts."""
-    artifact_id = str(getattr(args, "id", ""))
-    is_own = await ctx.service(ArtifactManager).written_by_run(ctx.run_id, artifact_id)
+    is_own = await ctx.service(ArtifactManager).written_by_run(ctx.run_id, str(getattr(args, "id", "")))
     return ToolPermission.AUTO if is_own else ToolPermission.CONFIRM
 
 
 @dataclass(frozen=True, slots=True)
 class ReservedArtifacts:
-    """Service for tools: the artifacts that agents must not change in this run.
-
-    Attributes:
-        reasons: Messages to the model by artifact id.
-    """
+    """Service for tools: the artifacts that agents must not change in this run, with the reasons for the model."""
 
     reasons: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReview:
+    """Service for tools: returns what the model is to know about the version that a call has written."""
+
+    review: Callable[[ToolContext, Artifact], Awaitable[str]]
 
 
 def _check_writable(ctx: ToolContext, artifact_id: str) -> None:
@@ -139,7 +137,7 @@ async def create_artifact(
     """
     _check_writable(ctx, id)
     artifact = await ctx.service(ArtifactManager).create(call_authorship(ctx), id, title, content, content_type)
-    return _result(ctx, artifact)
+    return await _result(ctx, artifact)
 
 
 @tool(**_WRITES, permission=_own_or_confirm, preview=_preview_diff)
@@ -165,8 +163,8 @@ async def update_artifact(
             call_authorship(ctx), id, replace_passage, update_type="update"
         )
     except _PassageNotUnique as error:
-        raise ToolError(await asyncio.to_thread(_mismatch_message, error.artifact, old)) from None
-    return _result(ctx, artifact)
+        raise ToolError(await asyncio.to_thread(_mismatch_message, error.args[0], old)) from None
+    return await _result(ctx, artifact)
 
 
 @tool(**_WRITES, permission=_own_or_confirm, preview=_preview_diff)
@@ -182,7 +180,7 @@ async def rewrite_artifact(
     artifact = await manager.revise(
         call_authorship(ctx), id, content, update_type="rewrite", title=title, expected_version=approved
     )
-    return _result(ctx, artifact)
+    return await _result(ctx, artifact)
 
 
 @tool(category="core", idempotent=True, uses_store_only=True, max_result_chars=_MAX_READ_CHARS)
@@ -214,10 +212,12 @@ async def read_artifact(
 ARTIFACT_TOOLS: tuple[Tool, ...] = (create_artifact, update_artifact, rewrite_artifact, read_artifact)
 
 
-def _result(ctx: ToolContext, artifact: Artifact) -> ToolResult:
+async def _result(ctx: ToolContext, artifact: Artifact) -> ToolResult:
     ctx.notify(StreamEventType.ARTIFACT_CHANGED, {"tool_call_id": ctx.tool_call_id, **artifact.event_payload})
     verb = {"create": "Created", "update": "Updated", "rewrite": "Rewrote"}[artifact.update_type]
     text = f"{verb} {artifact.artifact_id} (version {artifact.version}, {len(artifact.content)} characters)."
+    if WriteReview in ctx.services and (review := await ctx.service(WriteReview).review(ctx, artifact)):
+        text = f"{text}\n\n{review}"
     return ToolResult(success=True, data=text, metadata=artifact.event_payload)
 
 

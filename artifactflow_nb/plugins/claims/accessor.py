@@ -8,7 +8,7 @@ import getpass
 import sqlite3
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.core.text.cards import CardTable, card_frame, cell_html
 from artifactflow_nb.core.text.format import count
@@ -18,7 +18,11 @@ from artifactflow_nb.notebook.artifact import ArtifactHandle
 from artifactflow_nb.plugins.claims.frame import OF_VERSION, load_checks
 from artifactflow_nb.plugins.claims.marks import STATUSES
 from artifactflow_nb.plugins.claims.versions import PERSON, write_check
+from artifactflow_nb.store.frames import RunFilter
 from artifactflow_nb.store.schema import to_microseconds
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +59,8 @@ class CheckedClaim:
         if self._thread is None:
             raise UsageError("A sealed run does not change. Import it with wb.store.import_run, and decide there.")
         engine, row = self._thread.engine, dict(self._row)
-        verdict = {
-            "status": status,
-            "method": PERSON,
-            "reason": engine.secrets.mask(note),
-            "checker": getpass.getuser(),
-        }
-        row |= verdict | {"checked_at": to_microseconds(engine.clock.now())}
+        row |= {"status": status, "method": PERSON, "reason": engine.secrets.mask(note)}
+        row |= {"checker": getpass.getuser(), "checked_at": to_microseconds(engine.clock.now())}
         self._thread.call(engine.database.write(lambda db: write_check(db, row)))
 
 
@@ -86,6 +85,16 @@ class ClaimAccessor:
 
     def __init__(self, owner: Any) -> None:
         self._owner = owner
+
+    def counts_df(self, run: RunFilter = None) -> "pd.DataFrame":
+        """Return the number of claims by run, in the last versions of its artifacts, and how many have each status."""
+        import pandas as pd
+
+        claims = self._owner.claims_df(run, columns=["run_id", "artifact_id", "version", "status"])
+        last = claims[claims["version"] == claims.groupby(["run_id", "artifact_id"])["version"].transform("max")]
+        statuses = pd.get_dummies(last["status"].astype(pd.CategoricalDtype(list(STATUSES))), dtype=int)
+        counts = statuses.groupby(last["run_id"]).sum()
+        return counts.add_prefix("n_claims_").assign(n_claims=counts.sum(axis=1))
 
     def __getitem__(self, version: ArtifactHandle) -> Claims:
         """Return the claims of a version: `wb.claims[run.artifacts["report"]]`."""

@@ -32,11 +32,7 @@ _FIRST_MARK = 0x1403  # letters that no text of these languages has stand for fi
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a source says about a claim.
-
-    `method` is the rule: quotes, figures, names, order, words; empty if no rule applied. `quote` is a passage of the
-    source at `address`, from `start` to `end` in the source's text; `score` is the passage's share of the claim.
-    """
+    """What a source says about a claim: the rule, the passage, its place in the text, and its share of the claim."""
 
     status: str
     method: str = ""
@@ -306,10 +302,7 @@ class _Comparison:
         return None
 
     def _extracted(self) -> Sentence | None:
-        """Return a sentence that has all words of the claim in their order, and the same negations.
-
-        A figure or a subject between these words that the claim leaves out may own the next words.
-        """
+        """Return a sentence with all words of the claim in order and the same negations; no other subject between."""
         skipped = {"the", "a", "an", *"约近"} if any(figure.is_about for figure in self.figures) else {"the", "a", "an"}
         firsts = [next(i for i, each in enumerate(self.figures) if agrees(each, other)) for other in self.figures]
         text = self.text

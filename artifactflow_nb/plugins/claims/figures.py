@@ -1,8 +1,4 @@
-"""Figures: numbers, dates and times of a text, with unit and precision.
-
-Each reader marks what it has read, so that a later reader does not read the same characters: dates, times, percentages
-in words, scientific notation, digits, number words.
-"""
+"""Figures: numbers, dates and times of a text, with unit and precision; no reader reads what another has read."""
 
 import re
 from collections.abc import Iterator
@@ -55,11 +51,10 @@ _SPREAD_JOIN = re.compile(r"\s*(?:±|\+/-|\\pm)\s*$")
 class Figure:
     """A figure of a text.
 
-    `text` has the unit; `value` is the number in its unit, days for a date, seconds for a time of day; `step` is the
-    value of the last written digit. `kind` is number, date, year, time, or name for an identifier such as in "cast 3".
-    `dimension` is the quantity of the unit, empty for a count; `factor` converts the unit to base units; `noun` is the
-    word behind a number without a unit; `date` has year, month and day, None for a part that the text lacks.
-    `is_about` marks an approximate figure, `is_spread` a figure behind ±, `is_word` a figure in words.
+    `value` is in the unit, in days for a date, in seconds for a time of day; `step` is the value of the last digit.
+    `kind` is number, date, year, time, or name for an identifier such as in "cast 3". `dimension` is the quantity of
+    the unit, empty for a count; `factor` converts to base units; `noun` is the word behind a number without a unit;
+    `date` has year, month and day or None. `is_spread` marks a figure behind ±, `is_word` a figure in words.
     """
 
     text: str
@@ -132,8 +127,6 @@ def _chinese_number(text: str) -> float:
 def read_figures(text: str) -> tuple[Figure, ...]:
     """Return the figures of a text in order; identifiers are figures of the kind name."""
     text = text[:_LONGEST_TEXT]
-    if not _MAY_HAVE_FIGURE().search(text):
-        return ()
     figures: list[Figure] = []
     rest = text
     for reader in (_dates, _names, _times, _percentages, _scientific, _numbers, _number_words, _chinese_numbers):
@@ -146,12 +139,6 @@ def read_figures(text: str) -> tuple[Figure, ...]:
 
 def _without(text: str, figure: Figure) -> str:
     return text[: figure.start] + "\x00" * (figure.end - figure.start) + text[figure.end :]
-
-
-@cache
-def _MAY_HAVE_FIGURE() -> re.Pattern[str]:  # noqa: N802 - a constant that is compiled on first use
-    words = alternatives(lists()["number_words"])
-    return re.compile(rf"\d|[零〇一二两三四五六七八九十百千万亿]|\b(?:{words})", re.IGNORECASE)
 
 
 def _part(text: str | None) -> int | None:

@@ -1,8 +1,4 @@
-"""The values that a figure of the prose can be, and the value that the figure should be.
-
-The status `differs` needs a value whose row and column, or whose name, are in the same sentence and belong to this
-figure alone.
-"""
+"""The values that a figure of the prose can be, and the value that its labels say the figure should be."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -10,14 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations
-from typing import TypeVar
+from typing import Any
 
 from artifactflow_nb.plugins.claims.figures import Figure, agrees
 from artifactflow_nb.plugins.claims.language import lists, pattern_of, phrase_pattern, terms, units
 from artifactflow_nb.plugins.claims.prose import Claim, clauses
 from artifactflow_nb.plugins.claims.values import Place, Value
-
-K = TypeVar("K")
 
 _MIN_PREFIX = 3
 _CERTAIN_DIGITS = 4
@@ -214,7 +208,9 @@ class ValueIndex:
         matches: dict[str, Match] = {}
         known = context.known(self._terms) if context.hints else frozenset()
         rows = {id(value): value for term in known for value in self._by_row.get(term, ()) if value.row <= known}
-        named = _grouped((_column_of(value), value) for value in rows.values() if value.figure.kind == "number")
+        named = _grouped(
+            ((value.table, value.place.column), value) for value in rows.values() if value.figure.kind == "number"
+        )
         for key, column in self._columns.items():
             column_named = bool(column[0].column) and column[0].column <= known
             if not column_named and key not in named:
@@ -230,16 +226,12 @@ class ValueIndex:
     @cached_property
     def _columns(self) -> dict[tuple[int, str], list[Value]]:
         numbers = (value for value in self.values if value.table >= 0 and value.figure.kind == "number")
-        columns = _grouped((_column_of(value), value) for value in numbers)
+        columns = _grouped(((value.table, value.place.column), value) for value in numbers)
         return {key: column for key, column in columns.items() if len(column) > 1}
 
 
-def _column_of(value: Value) -> tuple[int, str]:
-    return value.table, value.place.column
-
-
-def _grouped(pairs: Iterable[tuple[K, Value]]) -> dict[K, list[Value]]:
-    groups: dict[K, list[Value]] = {}
+def _grouped(pairs: Iterable[tuple[Any, Value]]) -> dict[Any, list[Value]]:
+    groups: dict[Any, list[Value]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups

@@ -4,12 +4,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from artifactflow_nb.plugins.claims.report import FigureCheck
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,7 +42,7 @@ class ClaimsFile(pytest.File):
 class ClaimsItem(pytest.Item):
     """The figures of a cell."""
 
-    checks: "list[FigureCheck]"
+    checks: list[Any]
 
     def runtest(self) -> None:
         """Fail if a figure differs from its output."""

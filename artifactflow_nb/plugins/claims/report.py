@@ -167,7 +167,6 @@ class _Cell:
         match = None if figure.kind == "name" or claim.kind == "quote" else self._index.match(figure, context)
         where, value = (str(match.place), match.value) if match else ("", "")
         written, status = figure.text.strip(), "unchecked"
-        is_optional = figure.kind == "year" or (figure.is_word and figure.value <= SMALL_WORD)
         if figure.kind == "name":
             reason = "A number of a section, a version or another identifier."
         elif claim.kind == "quote":
@@ -180,7 +179,7 @@ class _Cell:
             reason = f"{value} there." if newer is None else f"Cell {newer} was executed after the output."
         elif cited:
             status, reason, where = self.of_cited(claim, cited)
-        elif is_optional:
+        elif figure.kind == "year" or (figure.is_word and figure.value <= SMALL_WORD):
             reason = "A year, or a small number in words."
         elif not self._index.values:  # noqa: PD011 - no frame
             reason = "No output and no data file has values."

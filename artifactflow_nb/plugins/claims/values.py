@@ -1,8 +1,4 @@
-"""The values in outputs and data files, each with the labels that stand beside it.
-
-The labels are the row and column of a table, the words before the number in a line such as `mean depth: 12.4 m`, the
-keys of JSON, and the expression that computed a single number.
-"""
+"""The values in outputs and data files, with labels: row and column, words before a number, keys, an expression."""
 
 import ast
 import csv
@@ -55,11 +51,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of an output: its figure, its place, and the terms of its labels.
-
-    `column` has the terms of the column or, for a number in a line, of `name`, the words before the number.
-    `table` is the number of the table, so that values of a column can be added; -1 outside of tables.
-    """
+    """A value of an output with the terms of its labels; a number outside of tables (-1) has a name, not a column."""
 
     figure: Figure
     place: Place

@@ -37,10 +37,9 @@ _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n|\n(?=\s{0,3}#)")
 
 
 def _cited_claims(markdown: str) -> list[tuple[Claim, Sequence[str]]]:
-    """Return the claims of a text, each with the addresses that the claim cites.
+    """Return the claims of a text with their addresses; a text that cites nothing has no claims.
 
-    A sentence without a citation has the addresses of the sentences after it in its paragraph; a block quote without a
-    citation has the addresses of the claim before it. A text that cites nothing has no claims.
+    Without a citation, a sentence has the next addresses of its paragraph, a block quote those of the claim before.
     """
     listed = {number: source.address for number, source in listed_sources(markdown).items()}
     entries = [entry.span() for entry in source_entries(markdown)]
@@ -123,10 +122,7 @@ def _match(index: ValueIndex, figure: Figure, context: Context) -> Match | None:
 
 
 def verdict_of(claim: Claim, addresses: Sequence[str], evidence: Evidence) -> Verdict:
-    """Compare a claim with what the run has read of its sources; unchecked if a source that was not read could decide.
-
-    A search result is only a part of its source, so that it can support a claim and not contradict the claim.
-    """
+    """Compare a claim with what the run has read of its sources; a search result can support, but not contradict."""
     texts = {address: evidence.text(address).strip() and evidence.text(address) for address in addresses}
     if sum(map(len, texts.values())) > _MOST_SOURCE_CHARACTERS:
         return Verdict("unchecked", reason="The sources are too long to be checked.")

@@ -68,6 +68,27 @@ def test_verdict_of_a_person_overrules_and_earlier_checks_stay(reported: tuple[a
     assert wb.claims[report][0].status == "contradicted"
 
 
+def test_counts_are_those_of_the_last_versions_of_each_run(reported: tuple[af.Workbench, af.Run]) -> None:
+    wb, run = reported
+    assert wb.claims.counts_df(run).to_dict("records") == [
+        {
+            "n_claims_supported": 1,
+            "n_claims_contradicted": 1,
+            "n_claims_unsupported": 0,
+            "n_claims_uncheckable": 0,
+            "n_claims_unchecked": 0,
+            "n_claims": 2,
+        }
+    ]
+    wb.claims[run.artifacts["report"]][0].accept(NOTE)
+    new = run.artifacts["report"].edit(REPORT.replace("45 %", "54 %"))
+    assert wb.claims[new][0].status == "supported"
+    counts = wb.claims.counts_df()
+    assert counts.loc[run.run_id, ["n_claims", "n_claims_supported", "n_claims_contradicted"]].tolist() == [2, 1, 1]
+    other = wb.ask("Write nothing.").wait()
+    assert other.run_id not in wb.claims.counts_df().index
+
+
 def test_next_version_keeps_the_verdict_on_the_same_sentence_only(reported: tuple[af.Workbench, af.Run]) -> None:
     wb, run = reported
     report = run.artifacts["report"]
