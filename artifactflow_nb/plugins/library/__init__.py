@@ -4,7 +4,7 @@
 
     runs/<sha256>.afrun                 sealed files
     frames/<frame>/<sha256>.parquet     the rows of the runs of one publication
-    index/<writer>.json                 the publications of one writer
+    index/<writer>.json                 the publications of one writer: one thread of one process
 
 No two writers write one file, so that writers need no lock; an index is written last, and whole. A reader merges the
 indexes, and reads what they name. Other files are named by the hash of their content: a half-written, damaged or
@@ -19,12 +19,13 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
+import threading
 import warnings
 import weakref
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,12 +103,14 @@ class Library:
         self._address = str(address) if is_url else str(absolute_path(address))
         self._options = options
         self._by = by or os.environ.get("USER") or os.environ.get("USERNAME", "")
-        self._writer = secrets.token_hex(8)
-        self._published: list[Publication] = []
+        self._published: dict[tuple[int, int], tuple[str, list[Publication]]] = {}  # a writer by process and thread
         self._verified: dict[tuple[str, str], pd.DataFrame] = {}
         self._copies: Path | None = None
         self.skipped: dict[str, str] = {}
         self._reported: set[str] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Library, self._address, by=self._by, **self._options), ()  # a copy is another writer
 
     def __repr__(self) -> str:
         return f"Library({self._address!r})"
@@ -127,13 +130,8 @@ class Library:
             raise UsageError(f"The address {brief(self._address)} of the library cannot be used: {error}") from None
         return files, root.rstrip("/")
 
-    @property
-    def _files(self) -> Any:
-        return self._place[0]
-
-    @property
-    def _root(self) -> str:
-        return self._place[1]
+    _files = property(lambda self: self._place[0])
+    _root = property(lambda self: self._place[1])
 
     # --- publishing --------------------------------------------------------------------------------------------------
 
@@ -169,9 +167,11 @@ class Library:
             hashes[name] = self._put(f"frames/{name}", file.getvalue(), "parquet")
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         new = Publication(published_at=now, published_by=self._by, files=files, owners=owners, frames=hashes)
-        index = _Index(format="artifactflow-nb library 1", publications=(*self._published, new))
-        self._write(f"{self._root}/index/{self._writer}.json", index.model_dump_json().encode())
-        self._published.append(new)
+        here = os.getpid(), threading.get_ident()
+        writer, published = self._published.setdefault(here, (secrets.token_hex(8), []))
+        index = _Index(format="artifactflow-nb library 1", publications=(*published, new))
+        self._write(f"{self._root}/index/{writer}.json", index.model_dump_json().encode())
+        published.append(new)
         return list(files)
 
     def _put(self, place: str, data: bytes, ending: str) -> str:

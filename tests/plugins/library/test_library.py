@@ -1,9 +1,12 @@
 """`af.Library`: a folder, a bucket and a memory that several writers share."""
 
 import json
+import os
+import pickle
 import shutil
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,6 +106,32 @@ def test_two_processes_publish_into_one_folder(tmp_path: Path) -> None:
     assert sorted(team.runs_df()["published_by"]) == ["Ada"] * 5 + ["Ben"] * 5
     assert len(list((tmp_path / "team" / "index").iterdir())) == 2
     assert team.skipped == {}
+
+
+def test_copies_of_a_library_are_writers_of_their_own(run: af.Run, tmp_path: Path) -> None:
+    """A pickled copy, a forked process and a thread publish beside the original; no publication replaces another."""
+    team = af.Library(tmp_path / "team", by="Ada")
+    team.publish(run)
+    sealed = run.seal(tmp_path / "ferry.afrun")
+    pickle.loads(pickle.dumps(team)).publish(sealed)  # noqa: S301 - of this test
+    thread = threading.Thread(target=team.publish, args=(sealed,))
+    thread.start()
+    thread.join()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork of a process with threads
+        child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            team.publish(sealed)
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    team.publish(sealed)
+    indexes = [json.loads(path.read_text()) for path in (tmp_path / "team" / "index").iterdir()]
+    assert sorted(len(index["publications"]) for index in indexes) == [1, 1, 1, 2]
+    assert {each["published_by"] for index in indexes for each in index["publications"]} == {"Ada"}
 
 
 def test_run_that_is_published_again_has_one_row(run: af.Run) -> None:
