@@ -37,7 +37,7 @@ ANSWER, CLAIMS = "answer", "claims"
 
 MAX_SCORE, _EVIDENCE_COLUMNS, _QUOTE_COLUMNS = 10, 600, 8
 """The best score of a judge; the width of evidence; the least width of a quote, unless the answer is shorter."""
-_MARKUP = re.compile(r"[*_`#>|]|\s+")
+_COLUMN, _MARKUP = re.compile(r"\{(\w+)\}"), re.compile(r"[*_`#>|]|\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ def as_grader(grader: Any) -> Grader | Rubric:
         return grader
     if not callable(grader):
         raise UsageError(f"{brief(grader)} is no grader. Pass af.graders.exact(...) or another grader, or a function.")
-    target = grader if hasattr(grader, "__code__") else grader.__call__
-    return Grader(getattr(grader, "__name__", type(grader).__name__), sha256(definition_of(target)), grader)
+    definition = sha256(definition_of(grader if hasattr(grader, "__code__") else grader.__call__))
+    return Grader(getattr(grader, "__name__", type(grader).__name__), definition, grader)
 
 
 def definition_of(value: Any, seen: tuple[Any, ...] = ()) -> str:
@@ -186,7 +186,7 @@ def rubric(
     """Let a model, the judge, grade each answer from 0 to 10 by a text, with a quote from the answer as evidence.
 
     The judge sees the text, the question and the answer, no name of a model. `{column}` in the text stands for the
-    value of a column, such as `{expected}`. A reply with a quote that is not in the answer is the outcome `failed`.
+    value of a column, such as `{expected}`. A quote that is not in the answer, or an empty column, has failed.
 
     Args:
         text: What is right, in plain words.
@@ -197,19 +197,19 @@ def rubric(
     """
     if not text.strip() or repeats < 1:
         raise UsageError(f"A rubric needs a text and at least 1 repeat, not {brief(text)} and {repeats}.")
-    definition = sha256(json.dumps([text, model, repeats]))
-    return Rubric(name or clip(text, 40), definition, text, model, repeats, may_judge_itself)
+    definition, needs = sha256(json.dumps([text, model, repeats])), (ANSWER, *_COLUMN.findall(text))
+    return Rubric(name or clip(text, 40), definition, text, model, repeats, may_judge_itself, needs)
 
 
 def plain(text: Any, ignore_case: bool = True) -> str:
     """Return a text in one line without Markdown marks and the last full stop, in the compatibility form of Unicode."""
     line = " ".join(_MARKUP.sub(" ", unicodedata.normalize("NFKC", str(text))).split()).strip(" .。\"'“”‘’「」")
-    return line.casefold() if ignore_case else line
+    return (line.casefold() if ignore_case else line).replace("’", "'")
 
 
 def judge_prompt(rubric: Rubric, row: Row) -> str:
-    """Return the question to the judge; texts of others stand between tags with a name that no text can foresee."""
-    text = re.sub(r"\{(\w+)\}", lambda match: str(row.get(match[1], match[0])), rubric.text)
+    """Return the question to the judge, with tags that no text can foresee; `ValueError` if a named column is empty."""
+    text = _COLUMN.sub(lambda match: ", ".join(_expected(row, match[1])), rubric.text)
     parts = {"rubric": text, "question": str(row["question"]), "answer": row[ANSWER]}
     mark = sha256("\0".join(parts.values()))[:12]
     tagged = "\n\n".join(f"<{name}-{mark}>\n{value}\n</{name}-{mark}>" for name, value in parts.items())
@@ -235,7 +235,7 @@ def read_verdict(reply: str, answer: str) -> tuple[float, str]:
             end = start + 1
         start = reply.find("{", end)
     if len(objects) != 1 or objects[0].keys() != {"score", "reason", "quote"}:
-        raise ValueError(f"the judge gave {len(objects)} JSON objects, not one with score, reason, quote")
+        raise ValueError(f"not one JSON object with score, reason, quote, but {len(objects)} in {brief(reply)}")
     score, reason, quote = (objects[0][name] for name in ("score", "reason", "quote"))
     if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= MAX_SCORE:
         raise ValueError(f"the judge's score is {brief(score)}, not a number from 0 to {MAX_SCORE}")

@@ -58,9 +58,7 @@ def judge_flows() -> tuple[FlowSpec, ...]:
     return (FlowSpec(JUDGE, job_loop, agents=(FlowAgent(config),)),)
 
 
-def grade_cells(
-    store: "GradeStore", frame: "pd.DataFrame", claims: "Callable[..., pd.DataFrame]", *graders: Any
-) -> None:
+def grade_cells(store: "GradeStore", frame: "pd.DataFrame", claims: Callable[..., Any], *graders: Any) -> None:
     """Grade the ended cells of a study, of which `frame` is the frame; see `Study.grade`."""
     chosen = [rules.as_grader(grader) for grader in graders]
     missing = {name for grader in chosen for name in grader.needs} - {*frame.columns, rules.CLAIMS}
@@ -75,22 +73,21 @@ def grade_cells(
     stored, todo = store.hashes(), []
     for grader in chosen:
         definition = grader.sha256 + (store.judge_model(grader) if isinstance(grader, Rubric) else "")
-        keyed = [(grader, row, grade_hash(definition, row, grader.needs)) for row in rows]
+        read = ("run_id", *grader.needs)
+        keyed = [(grader, row, sha256("\0".join([definition, *(str(row.get(each)) for each in read)]))) for row in rows]
         changed = [entry for entry in keyed if stored.get((entry[1]["cell"], grader.name)) != entry[2]]
         if changed and isinstance(grader, Rubric):
             store.check_judge(grader, [row["run_id"] for _, row, _ in changed if not abstains(row)])
         todo += changed
+    undone = CellGrade(rules.FAILED, None, "The grading was interrupted.")  # in place of a grade by another definition
+    stale = [(grader.name, row, key, undone) for grader, row, key in todo if (row["cell"], grader.name) in stored]
+    store.thread.call(store.write(stale))
     ruled = [(grader, row, key) for grader, row, key in todo if isinstance(grader, Grader)]
     for start in range(0, len(ruled), _BATCH):  # an interrupt loses few grades
         some = ruled[start : start + _BATCH]
         store.thread.call(store.write([(grader.name, row, key, grader.grade(row)) for grader, row, key in some]))
     judged = [(grader, row, key) for grader, row, key in todo if isinstance(grader, Rubric)]
     store.thread.call_interruptible(judge_all(store, judged), lambda: None)
-
-
-def grade_hash(definition: str, row: Row, columns: Sequence[str]) -> str:
-    """Return the hash that changes with the grader's definition, the run and the graded columns."""
-    return sha256("\0".join([definition, str(row["run_id"]), *(str(row.get(name)) for name in columns)]))
 
 
 class GradeStore:
@@ -169,17 +166,17 @@ async def judge_cell(store: GradeStore, rubric: Rubric, row: Row, conversation: 
     options: dict[str, Any] = {"model": rubric.model, "conversation_id": conversation, "parent_message_id": None}
     verdicts, problems, runs = [], [], []
     for _ in range(rubric.repeats):
-        result = await controller.execute(rules.judge_prompt(rubric, row), flow=JUDGE, **options)
-        runs.append(result.run_id)
         try:
+            result = await controller.execute(rules.judge_prompt(rubric, row), flow=JUDGE, **options)
+            runs.append(result.run_id)
             verdicts.append(rules.read_verdict(result.response or f"{result.error_message}", row["answer"]))
         except ValueError as error:
-            problems.append(f"{error}: {result.response or result.error_message}")
+            problems.append(f"{error}")
     sql = f"SELECT {COST} FROM llm_calls WHERE run_id IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
     (cost_usd,) = await database.read(lambda db: db.execute(sql, (orjson.dumps(runs).decode(),)).fetchone())
     judge = (store.judge_model(rubric), " ".join(runs), cost_usd)
     if not verdicts:
-        return CellGrade(rules.FAILED, None, "; ".join(problems), *judge)
+        return CellGrade(rules.FAILED, None, "; ".join(dict.fromkeys(problems)), *judge)
     score = fsum(score for score, _ in verdicts) / len(verdicts)
     return CellGrade(rules.GRADED, score, "\n".join([*(evidence for _, evidence in verdicts), *problems]), *judge)
 

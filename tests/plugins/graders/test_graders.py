@@ -193,9 +193,9 @@ def test_verdict_is_read_with_prose_round_it(reply: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("It is great, 9 of 10.", "0 JSON objects"),
-        ("", "0 JSON objects"),
-        (verdict() + verdict(score=10), "2 JSON objects"),
+        ("It is great, 9 of 10.", "quote, but 0 in"),
+        ("", "quote, but 0 in"),
+        (verdict() + verdict(score=10), "quote, but 2 in"),
         (verdict(score=11), "score is 11"),
         (verdict(score=True), "score is True"),
         (verdict(score="8"), "score is '8'"),
@@ -204,14 +204,27 @@ def test_verdict_is_read_with_prose_round_it(reply: str) -> None:
         (verdict(quote=""), "not in the answer"),
         (verdict(quote="the"), "not in the answer"),
         (verdict(quote=["42 m"]), "not in the answer"),
-        (json.dumps({"score": 8}), "not one with score, reason, quote"),
-        ("[" * 100_000, "0 JSON objects"),
-        ('{"a":' * 20_000, "0 JSON objects"),
+        (json.dumps({"score": 8}), "not one JSON object with score, reason, quote, but 1"),
+        ("[" * 100_000, "quote, but 0 in"),
+        ('{"a":' * 20_000, "quote, but 0 in"),
     ],
 )
 def test_reply_without_a_valid_verdict_is_refused(reply: str, reason: str) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)):
         read_verdict(reply, ANSWER)
+
+
+def test_rubric_needs_the_columns_that_it_names() -> None:
+    rubric = af.graders.rubric("Is it {expected}, and not {wrong}?")
+    assert rubric.needs == ("answer", "expected", "wrong")
+    row = {"question": "How deep?", "answer": "It is 5 m.", "expected": 5.0, "wrong": "6 m"}
+    assert "Is it 5, and not 6 m?" in judge_prompt(rubric, row)
+    with pytest.raises(ValueError, match="the column 'wrong' is empty"):
+        judge_prompt(rubric, {**row, "wrong": float("nan")})
+
+
+def test_typographic_apostrophe_is_an_apostrophe() -> None:
+    assert grade(af.graders.exact("expected"), "It doesn’t.", expected="It doesn't").score == 1
 
 
 def test_chinese_quote_is_found() -> None:

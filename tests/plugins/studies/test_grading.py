@@ -173,6 +173,19 @@ def test_another_judge_grades_again(tmp_path: Path) -> None:
             assert set(study.grade(af.graders.rubric("Is it clear?"))["judge"]) == {name}
 
 
+def test_rubric_with_an_unknown_or_empty_column_asks_no_judge(graded_study: Any) -> None:
+    """Otherwise the judge would see the name of the column, or nan."""
+    wb, study = graded_study(questions=QUESTIONS[:2].assign(source=["A", None]), vary={})
+    n_runs = len(wb.runs(500))
+    with pytest.raises(UsageError, match="no column 'expcted'"):
+        study.grade(af.graders.rubric("Is it {expcted}?"))
+    assert len(wb.runs(500)) == n_runs
+    frame = study.grade(af.graders.rubric("Is it of {source}?"))
+    assert frame["outcome"].tolist() == ["graded", "failed"]
+    assert frame["evidence"][1] == "the column 'source' is empty"
+    assert len(wb.runs(500)) == n_runs + 1
+
+
 def test_interrupt_of_a_rule_keeps_the_grades_before(graded_study: Any) -> None:
     _, study = graded_study(vary={"seed": [*range(6)]})
     n_calls = iter(range(100))
@@ -185,6 +198,28 @@ def test_interrupt_of_a_rule_keeps_the_grades_before(graded_study: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         study.grade(slow)
     assert len(study.grades_df) == 32
+
+
+def test_interrupt_leaves_no_grades_by_an_earlier_definition(graded_study: Any) -> None:
+    """Grades of two definitions under one name would be compared with each other."""
+    _, study = graded_study(vary={"seed": [*range(6)]})
+
+    def grader_of(score: float, stop_at: int) -> Any:
+        calls = Calls()
+
+        def rule(row: Any) -> float:
+            calls.cells.append(row["cell"])
+            if len(calls.cells) == stop_at:
+                raise KeyboardInterrupt
+            return score
+
+        return rule
+
+    study.grade(grader_of(0.5, 99))
+    with pytest.raises(KeyboardInterrupt):
+        study.grade(grader_of(0.9, 38))
+    assert set(study.grades_df["score"].dropna()) == {0.9}
+    assert study.grades_df["outcome"].value_counts().to_dict() == {"graded": 32, "failed": 16}
 
 
 def test_cost_of_a_run_with_an_unknown_price_is_unknown(workbench: OpenWorkbench) -> None:
@@ -250,7 +285,7 @@ def test_invented_quotes_and_prose_are_failed_grades_and_are_graded_again(graded
     assert len(failed) == 3
     assert failed["score"].isna().all()
     reasons = " ".join(failed["evidence"])
-    for reason in ("which is not in the answer", "0 JSON objects", "I would say 9 of 10."):
+    for reason in ("which is not in the answer", "not one JSON object", "I would say 9 of 10."):
         assert reason in reasons
     assert study.compare("depth", "clear")["failed"][0] == 3
     assert set(study.grade(af.graders.rubric("Is it clear?", name="clear"))["outcome"]) == {"graded"}
