@@ -51,7 +51,7 @@ class Studies(CardMixin):
         exchange: str | None = None,
         **options: Any,
     ) -> Study:
-        """Store a study and start it; return at once. A stored study of the same plan goes on.
+        """Store a study and start it; return at once. A stored study of the same plan goes on, with its own budget.
 
         Args:
             questions: A DataFrame with the column `question`, whose other columns are kept, or a list of texts.
@@ -104,11 +104,12 @@ class Studies(CardMixin):
                 return stored
             present = tables.load_study(db, name)
             is_planned = {cell.key for cell in cells} <= {cell.key for cell in tables.load_cells(db, present.study_id)}
-            if not is_planned or present.spec["options"] != fixed:
+            if not is_planned or any(present.spec.get(name) != spec.get(name) for name in ("options", "each")):
                 raise UsageError(
-                    f"There is a study {name!r} with other questions, factors or options. Choose another name, or add "
-                    f"to the study: wb.studies[{name!r}].extend(...)."
+                    f"There is a study {name!r} with other questions, factors, options or limits of a run. Choose "
+                    f"another name, or add to the study: wb.studies[{name!r}].extend(...)."
                 )
+            tables.update_study(db, present.study_id, present.state, at_once=at_once, rates=spec["rates"])
             return present
 
         workers = None

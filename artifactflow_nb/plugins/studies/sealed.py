@@ -57,8 +57,8 @@ def _checked(content: Any) -> list[tables.Cell]:
     _Spec.model_validate_json(study["spec"])
     cells = list(map(tables.Cell.from_row, rows))
     cell_ids = {f"{study['study_id']}/{cell.key}": cell.key for cell in cells}
-    states = {study["state"], *(cell.state for cell in cells)}
-    if study["owner"] or not {"planned", "done", "failed", "cancelled"}.issuperset(states):
+    ended = {"planned", "done", "failed", "cancelled"}
+    if study["owner"] or not ended.issuperset([study["state"], *(cell.state for cell in cells)]):
         raise CassetteError("The study has not ended.")
     if {cell.cell_id: cell.key for cell in cells} != cell_ids or len(cell_ids) < len(cells):
         raise CassetteError("A cell has the id of another.")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from artifactflow_nb.plugins.studies.view import StudyView
     from artifactflow_nb.widgets.page.panel import Panel
 
-T = TypeVar("T")
-
 _COLUMNS = {
     *("cell", "question_n", "question", "columns_json", "factors_json", "repeat", "state", "attempts", "run_id"),
     *("status", "outcome", "answer", "tokens", "cost_usd", "duration_ms", "queue_ms", "error"),
@@ -55,12 +53,13 @@ class Study(GradedStudy):
         self._display: CellDisplay = workbench._display  # noqa: SLF001
         self._workers = workers
 
-    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _read(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
         return read_store(self._thread.engine.database.path, work)
 
     @property
     def _stored(self) -> StudyRow:  # type: ignore[override]  # nobody writes the attribute
-        return self._read(lambda db: tables.load_study(db, self.name))
+        stored: StudyRow = self._read(lambda db: tables.load_study(db, self.name))
+        return stored
 
     @property
     def state(self) -> str:
@@ -131,7 +130,7 @@ class Study(GradedStudy):
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def retry(self, states: str | Iterable[str] = tables.FAILED) -> Self:
-        """Do the failed cells again; the runs of earlier attempts stay. Return at once.
+        """Do the failed cells again, and cells whose run was deleted; earlier runs stay. Return at once.
 
         Args:
             states: `failed`, `cancelled`, or a list of both.
@@ -143,8 +142,10 @@ class Study(GradedStudy):
             raise UsageError(f"states is {brief(chosen)}; cells that are 'failed' or 'cancelled' can be done again.")
 
         def plan(db: sqlite3.Connection) -> None:
-            for cell in tables.load_cells(db, self.study_id, chosen):
-                tables.update_cell(db, cell.next_attempt())
+            stored = {row["run_id"] for row in db.execute("SELECT run_id FROM runs")}
+            for cell in tables.load_cells(db, self.study_id, {*chosen, tables.DONE}):
+                if cell.state in chosen or cell.run_id not in stored:
+                    tables.update_cell(db, cell.next_attempt())
 
         return self._change(plan)
 

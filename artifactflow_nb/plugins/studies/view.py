@@ -39,8 +39,7 @@ _QUESTION_COLUMNS = 72
 _ORDER = ("failed", "waiting", "running", "planned", "cancelled", "done")
 """The states, the most important first."""
 
-_MARKS = {"planned": "pending", "done": "ok"}
-"""The marks of states whose marks have other names."""
+_MARKS = {"planned": "pending", "done": "ok"}  # the other marks have the names of their states
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +189,12 @@ def progress_nodes(progress: Progress) -> tuple[Node, ...]:
     head = (
         f'<strong>{translate("Study")}</strong> {name} <span class="af-quiet">{escape(state_sentence(progress))}</span>'
     )
-    figures = escape(figures_sentence(progress))
     sentences = [*waiting_sentences(progress), *failure_sentences(progress)]
     notes = "".join(f"<p>{escape_with_language(sentence)}</p>" for sentence in sentences)
     plain = "\n".join([f"{translate('Study')} {progress.study.name}: {state_sentence(progress)}", *sentences])
     return (
         Node("head", head, text=plain),
-        Node("figures", f"<p>{figures}</p>", text="", css="af-study-figures"),
+        Node("figures", f"<p>{escape(figures_sentence(progress))}</p>", text="", css="af-study-figures"),
         Node("notes", notes, text="", css="af-study-notes"),
         grid_node(progress),
     )

@@ -12,9 +12,12 @@ pays for nothing again. Keys of endpoints come from the environment of the worke
 
 import asyncio
 import atexit
+import multiprocessing
 import pickle
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -49,8 +52,6 @@ class Task:
     Attributes:
         engine: The pickled settings, model, approvals and folders of sources of the workbench.
         thread_id: The thread of the run, which names the attempt.
-        options: The options of the question.
-        rates: The rates of the models, for each worker.
         revision: The revision of the study; a cancellation has a later one.
         exchange: The address of the exchange folder; empty if the worker opens the data folder of the study.
     """
@@ -88,6 +89,8 @@ def carry_out(task: Task) -> tuple[str, float]:
 @cache
 def worker_engine(engine: bytes) -> RecordingThread:
     """Return the engine of this process for a workbench; it is closed at the end of the process."""
+    if multiprocessing.parent_process() and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the Stop button of the notebook reaches the workers of a pool
     import_module("artifactflow_nb.plugins.built_in")  # the tools and flows of every workbench
     settings, data_dir, model, policy, folders = pickle.loads(engine)  # noqa: S301 - see above
     if data_dir is None:
@@ -154,11 +157,9 @@ def read_file(address: str) -> bytes | None:
     """Return the content of a file of the exchange folder; None if there is none."""
     files, path = file_system(address)
     files.invalidate_cache()
-    try:
-        data: bytes = files.cat_file(path)
-    except FileNotFoundError:
-        return None
-    return data
+    with suppress(FileNotFoundError):
+        return bytes(files.cat_file(path))
+    return None
 
 
 class WorkerCells:

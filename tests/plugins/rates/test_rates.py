@@ -160,3 +160,26 @@ def test_wait_for_the_rate_is_no_model_time(workbench: OpenWorkbench) -> None:
 def test_invalid_rate_is_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="it must be a whole number from 1"):
         af.Rate(**limits)
+
+
+def test_requests_before_the_first_reply_reserve_prompt_and_reply() -> None:
+    async def ask() -> list[float]:
+        clock = Clock()
+        limited = limiter(clock, tokens=6_000)
+        request = ModelRequest((Message("user", "x" * 4_000),))
+        return [(await limited.acquire("here", "small", request)).granted_at for _ in range(3)]
+
+    assert asyncio.run(ask()) == [0.0, 0.0, 60.0]
+
+
+def test_short_replies_make_room_for_waiting_requests() -> None:
+    async def ask() -> float:
+        clock = Clock()
+        limited = limiter(clock, tokens=2_500)
+        first = await limited.acquire("here", "small", SHORT)
+        waiting = asyncio.ensure_future(limited.acquire("here", "small", SHORT))
+        await asyncio.sleep(0)
+        first.report(10)
+        return (await waiting).granted_at
+
+    assert asyncio.run(ask()) < WINDOW_S

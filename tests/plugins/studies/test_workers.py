@@ -15,7 +15,7 @@ from support.chat_endpoint import Answer, ChatServer
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES
-from artifactflow_nb.plugins.studies.workers import worker_engine
+from artifactflow_nb.plugins.studies.workers import Task, WorkerCells, carry_out, worker_engine
 
 OpenWorkbench = Callable[..., af.Workbench]
 
@@ -112,3 +112,70 @@ def test_killed_workers_cost_a_run_each_at_most(
     assert df["run_id"].nunique() == 24
     assert len(wb.runs_df()) <= 26
     assert len(server.requests) <= 26
+
+
+@pytest.mark.parametrize("exchange", [False, True], ids=["same folder", "exchange"])
+def test_cancellation_ends_the_runs_of_workers(
+    exchange: bool, workbench: OpenWorkbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that a worker has begun is cancelled; the cell that waits for the worker begins no run."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    delays = iter([600.0])
+    with (
+        ChatServer(lambda _request: Answer("It is nine.", delay_s=next(delays, 0.0))) as server,
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
+    ):
+        wb = open_workbench(workbench, server)
+        where = {"exchange": f"file://{tmp_path / 'exchange'}"} if exchange else {}
+        study = wb.studies.start(["When?", "Who?"], name="stopped", on=pool, at_once=2, **where)
+        while not server.requests:
+            time.sleep(0.01)
+        study.cancel().wait(120)
+        assert study.df["state"].tolist() == ["cancelled"] * 2
+        assert study.df["run_id"].notna().sum() == len(server.requests) == 1
+        assert study.retry("cancelled").wait(120).df["answer"].tolist() == ["It is nine."] * 2
+        assert len(server.requests) == 3
+    assert list(tmp_path.glob("artifactflow-*")) == []
+
+
+def test_exchange_folder_that_fails_ends_in_a_sentence(
+    workbench: OpenWorkbench, server: ChatServer, tmp_path: Path
+) -> None:
+    (tmp_path / "exchange").write_text("A file, not a folder.")
+    wb = open_workbench(workbench, server)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        where = {"exchange": f"file://{tmp_path / 'exchange'}"}
+        study = wb.studies.start(["When?"], name="lost", on=pool, **where).wait(120)
+    assert study.state == "done"
+    assert study.df["state"].tolist() == ["failed"]
+    assert "NotADirectoryError" in study.df["error"][0]
+
+
+def test_workers_get_the_rates_and_no_secrets(workbench: OpenWorkbench, server: ChatServer, tmp_path: Path) -> None:
+    address = server.base_url.replace("://", "://ada:pa55word-x9@")
+    wb = workbench(base_url=address, model="loopback-1", extra_body={"access_token": "tok-4f9a8b7c6d5e"})
+    pickled = WorkerCells(wb._thread.engine, BrokenExecutor(), None)._pickled
+    assert b"pa55word" not in pickled
+    assert b"tok-4f9a" not in pickled
+    model = af.OpenAIModel(server.base_url, None, "loopback-1")
+    engine = pickle.dumps(({}, tmp_path / "data", model, ApprovalPolicy("ask"), []))
+    rates = {"loopback-1": {"requests": 7, "tokens": None}}
+    try:
+        run_id, queue_ms = carry_out(Task(engine, "a-b-1", "When?", {}, rates, "a", 0))
+        worker = worker_engine(engine).engine
+        assert worker.model.limiter._rates["loopback-1"].requests == 7
+        assert "plan" in worker.flows.specs
+        assert queue_ms < 1_000
+        assert run_id
+    finally:
+        worker_engine(engine).close()
+
+
+def test_interrupt_of_the_process_group_leaves_the_pool_alive(workbench: OpenWorkbench, server: ChatServer) -> None:
+    """The Stop button of a notebook interrupts the kernel's process group, to which the workers of a pool belong."""
+    wb = open_workbench(workbench, server)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert wb.studies.start(["When?"], name="first", on=pool).wait(120).df["state"].tolist() == ["done"]
+        os.kill(pool.submit(os.getpid).result(), signal.SIGINT)
+        assert wb.studies.start(["Who?"], name="second", on=pool).wait(120).df["state"].tolist() == ["done"]
+    assert len(server.requests) == 2
