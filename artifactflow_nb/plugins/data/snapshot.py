@@ -162,5 +162,5 @@ def _buffer(series: "pd.Series[Any]") -> memoryview:
     import pandas as pd
 
     plain = isinstance(series.dtype, np.dtype) and series.dtype != object
-    values = series.to_numpy() if plain else pd.util.hash_pandas_object(series, index=False).to_numpy()
-    return np.ascontiguousarray(values).view("u1").data
+    hashed = series if plain else pd.util.hash_pandas_object(series, index=False, encoding="unicode_escape")  # any text
+    return np.ascontiguousarray(hashed.to_numpy()).view("u1").data

@@ -261,6 +261,15 @@ def test_limit_without_order_is_told(workbench: OpenWorkbench, sql: str, is_warn
     assert ("Without ORDER BY" in model.requests[1].messages[-1].content) is is_warned
 
 
+def test_text_that_no_encoding_has_is_told_where_it_is_read(workbench: OpenWorkbench) -> None:
+    model = af.ScriptedModel([[query("SELECT sum(n) AS n FROM texts"), query("SELECT x FROM texts")], "Done."])
+    wb = workbench(model=model)
+    wb.data.share(texts=pd.DataFrame({"x": ["a\ud800"], "n": [1]}))
+    run = wb.ask("How many?").wait()
+    assert wb.tool_calls_df(run)["success"].tolist() == [True, False]
+    assert "surrogate" in wb.tool_calls_df(run)["error_message"][1]
+
+
 TREND = pd.DataFrame(
     {"site": ["北", "北", "北", "S", "S"], "year": [2019, 2020, 2021, 2019, 2020], "temp": [1.5, 2.5, None, 4.0, 3.0]}
 )
