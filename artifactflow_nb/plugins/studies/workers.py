@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from threading import Lock
 from typing import Any
 from uuid import uuid4
 
@@ -42,6 +43,7 @@ from artifactflow_nb.recording.seal import load_parts, sealed_bytes
 from artifactflow_nb.store.runs import WAITING
 
 _POLL_S = 0.5
+_OPENING = Lock()
 _OF_THIS_KERNEL = {"data_dir", "record", "replay", "mode"}
 
 
@@ -75,7 +77,8 @@ def carry_out(task: Task) -> tuple[str, float]:
     """Carry out an attempt at a cell in a worker; return the id of the run, which has ended or waits, and the wait."""
     if task.exchange and (data := read_file(task.place)) is not None:
         return str(sealed_parts(data).rows.run_id), 0.0
-    thread = worker_engine(task.engine)
+    with _OPENING:  # the threads of a worker share an engine
+        thread = worker_engine(task.engine)
     run_id, queue_ms, parts = thread.call(_run(thread.engine, task))
     if parts is not None:
         files, path = file_system(task.place)
@@ -228,11 +231,10 @@ class WorkerCells:
 
     async def _result(self, task: Task) -> tuple[str, float]:
         """Submit a task and wait for its result; `WorkerLost` if the executor has no result."""
-        is_pool = isinstance(self._executor, Executor)
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         try:
             # A client of Dask that has lost its scheduler never ends a task with the key of an earlier task.
-            key = {} if is_pool else {"key": f"artifactflow-{task.thread_id}-{uuid4().hex}"}
+            key = {} if isinstance(self._executor, Executor) else {"key": f"{task.thread_id}-{uuid4().hex}"}
             future = self._executor.submit(carry_out, task, **key)
         except Exception as error:  # any error of the executor
             raise WorkerLost(f"The executor takes no tasks: {error!s:.300}") from error
