@@ -37,10 +37,7 @@ _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n|\n(?=\s{0,3}#)")
 
 
 def _cited_claims(markdown: str) -> list[tuple[Claim, Sequence[str]]]:
-    """Return the claims of a text with their addresses; a text that cites nothing has no claims.
-
-    Without a citation, a sentence has the next addresses of its paragraph, a block quote those of the claim before.
-    """
+    """Return the claims with their own addresses, or those of neighbours; a text that cites nothing has no claims."""
     listed = {number: source.address for number, source in listed_sources(markdown).items()}
     entries = [entry.span() for entry in source_entries(markdown)]
     claims = [

@@ -89,6 +89,8 @@ def test_one_source_that_supports_a_claim_is_enough() -> None:
         ("> **Note:** The figures are preliminary.", "The survey took 9,340 casts."),
         ("Ice melted faster in the east than in the west.", "Ice melted slower in the west than in the east."),
         ("Floods followed the drought in the valley.", "The drought was followed by floods in the valley."),
+        ("> The server copies `raw/` and `v2/` at night.", "The server copies `raw/` and `v2/` at night."),
+        ("It says “the server copies `raw/` and `v2/` at night”.", "The server copies `raw/` and `v2/` at night."),
         ("The World Health Organization declared an emergency.", "The WHO declared an emergency."),
     ],
 )
