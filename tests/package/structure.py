@@ -29,8 +29,8 @@ CORE_LINES = 63_580
 PLUGIN_LINES = {"plugins": 165, "graphs": 2_450, "literature": 1_394, "projects": 7_380}
 
 LATER_PLUGINS = {
-    "claims": 2_850, "data": 1_150, "studies": 2_500, "mcp_server": 610, "crate": 800, "otel": 360, "acp": 470,
-    "subscription": 180, "ablation": 377, "library": 400,
+    "claims": 2_850, "data": 1_150, "studies": 2_500, "mcp_server": 610, "crate": 795, "otel": 360, "acp": 470,
+    "subscription": 185, "ablation": 377, "library": 400,
     "graders": 390, "rates": 190,
 }  # fmt: skip
 """Lines of the plugins that came after the goal for the whole package; claims and data have 4,000 together."""

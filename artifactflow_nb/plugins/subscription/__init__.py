@@ -11,16 +11,18 @@ agent does on its own without asking, such as reading files in its folder, canno
 
 import asyncio
 import contextlib
+import os
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
-from artifactflow_nb.core.messages import ToolProtocol, Usage
+from artifactflow_nb.core.messages import DeltaKind, ToolProtocol, Usage
 from artifactflow_nb.errors import ModelError, ModelRejected, ModelUnavailable, UsageError, brief
 from artifactflow_nb.models.base import LocalModel, ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage
 
@@ -35,7 +37,9 @@ _FINISH_REASONS = {
 }  # fmt: skip
 """By the stop reasons of the protocol; an agent that was not asked to cancel a turn has failed with `cancelled`."""
 _MOST_BYTES = 50_000_000  # of a message of the agent
-_START_S = 60.0
+_START_S, _END_S = 60.0, 2.0
+_PIPE = asyncio.subprocess.PIPE
+_KINDS: Mapping[str, DeltaKind] = {"agent_message_chunk": "answer", "agent_thought_chunk": "reasoning"}
 
 
 class AgentModel(LocalModel):
@@ -99,39 +103,43 @@ class AgentModel(LocalModel):
             turn.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await turn
-        usage = estimate_usage(request, text)
-        if reply.usage is not None:
-            usage = Usage(reply.usage.input_tokens, reply.usage.output_tokens)
+        counts = reply.usage
+        usage = Usage(counts.input_tokens, counts.output_tokens) if counts else estimate_usage(request, text)
         finish_reason = _FINISH_REASONS[reply.stop_reason]
         yield ModelReply(text, usage, finish_reason, self.default_model, reasoning=reasoning, ttft_ms=ttft_ms)
 
     async def _turn(self, request: ModelRequest, pieces: "asyncio.Queue[ModelDelta | None]") -> Any:
         """Run one turn of the agent; the pieces of text go into the queue, and None at the end."""
         import acp
+        from acp.transports import default_environment
 
         client: Any = _SilentClient(pieces)
-        limits = {"stderr": asyncio.subprocess.DEVNULL, "limit": _MOST_BYTES}
         try:
             with tempfile.TemporaryDirectory(prefix="artifactflow-") as empty:
                 folder = self._folder or empty
-                process = acp.spawn_agent_process(
-                    client, *self._command, env=self._env, cwd=folder, transport_kwargs=limits
-                )
-                async with process as (agent, _):
+                process = await asyncio.create_subprocess_exec(
+                    *self._command, stdin=_PIPE, stdout=_PIPE, stderr=asyncio.subprocess.DEVNULL, limit=_MOST_BYTES,
+                    cwd=folder, env={**default_environment(), **self._env}, start_new_session=True,
+                )  # fmt: skip
+                agent: Any = acp.connect_to_agent(client, process.stdin, process.stdout)
+                try:
                     async with asyncio.timeout(_START_S):
                         await agent.initialize(acp.PROTOCOL_VERSION)
                         session = await agent.new_session(folder, mcp_servers=[])
                     return await agent.prompt(session.session_id, [acp.text_block(self._prompt(request))])
+                finally:
+                    await agent.close()
+                    await _end(process)
         except acp.RequestError as error:
             message = f"The agent {self.default_model} refused the request: {error}"
             raise ModelRejected(f"{message}. Run the command of the agent in a terminal, and log in there.") from None
         except ValidationError as error:
             message = f"The agent {self.default_model} speaks another version of the protocol: {brief(str(error))}."
             raise ModelRejected(f"{message} Update the agent, or artifactflow-nb[acp].") from None
+        except (ConnectionError, TimeoutError):
+            message = f"The agent {self.default_model} ended or did not answer. Run its command in a terminal."
+            raise ModelUnavailable(message) from None
         except OSError as error:
-            if isinstance(error, ConnectionError | TimeoutError):
-                message = f"The agent {self.default_model} ended or did not answer. Run its command in a terminal."
-                raise ModelUnavailable(message) from None
             message = f"The command {brief(self._command[0])} cannot be started: {error.strerror}. Install the agent."
             raise ModelRejected(message) from None
         finally:
@@ -145,6 +153,14 @@ class AgentModel(LocalModel):
         return "\n\n".join([_INSTRUCTION.format(mark=self._mark), *messages, f"{self._mark} assistant"])
 
 
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a process with those that it has started, such as the agent that `npx` starts."""
+    for number in (signal.SIGTERM, 9):
+        with contextlib.suppress(ProcessLookupError, TimeoutError):
+            getattr(os, "killpg", os.kill)(process.pid, number)
+            await asyncio.wait_for(process.wait(), _END_S)
+
+
 class _SilentClient:
     """The editor that the agent sees: a reader of its text, without files, terminals and permissions."""
 
@@ -153,13 +169,9 @@ class _SilentClient:
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         del session_id
-        kinds: dict[str, Literal["answer", "reasoning"]] = {
-            "agent_message_chunk": "answer",
-            "agent_thought_chunk": "reasoning",
-        }
         text = getattr(getattr(update, "content", None), "text", None)
-        if text and update.session_update in kinds:
-            self._pieces.put_nowait(ModelDelta(text, kinds[update.session_update]))
+        if text and update.session_update in _KINDS:
+            self._pieces.put_nowait(ModelDelta(text, _KINDS[update.session_update]))
 
     async def request_permission(self, session_id: str, tool_call: Any, options: Sequence[Any], **_: Any) -> Any:
         from acp import schema
@@ -170,6 +182,3 @@ class _SilentClient:
         if refusals:
             outcome = schema.AllowedOutcome(outcome="selected", option_id=refusals[0])
         return schema.RequestPermissionResponse(outcome=outcome)
-
-    def on_connect(self, conn: Any) -> None:
-        """Do nothing: the client asks the agent nothing."""

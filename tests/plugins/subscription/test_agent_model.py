@@ -86,6 +86,22 @@ def test_cancelled_run_ends_the_process_of_the_agent(tmp_path: Path) -> None:
         until(lambda: not is_running(pid))
 
 
+def test_cancelled_run_ends_what_the_command_has_started(tmp_path: Path) -> None:
+    """A launcher such as `npx` starts the agent, and an agent may not notice that nobody reads."""
+    (tmp_path / "files").mkdir()
+    sleeper = tmp_path / "sleeper"
+    script = f'sleep 1000 & echo $! > {sleeper}; "$@"; :'
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    command = ["sh", "-c", script, "sh", sys.executable, str(AGENT), "sleep", str(tmp_path / "files")]
+    model = af.AgentModel(command, env={"PYTHONPATH": path})
+    with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False) as wb:
+        run = wb.ask("Why?")
+        until(lambda: list((tmp_path / "files").glob("*.pid")))
+        run.cancel()
+        assert run.wait().status == "cancelled"
+        until(lambda: not is_running(sleeper.read_text().strip()))
+
+
 @pytest.mark.parametrize("command", ["claude", [], [1]])
 def test_command_must_be_a_list_of_texts(command: object) -> None:
     with pytest.raises(UsageError, match="pass a list of texts"):
