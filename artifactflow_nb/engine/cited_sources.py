@@ -2,8 +2,8 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
@@ -223,10 +223,12 @@ class SourceReview:
     Attributes:
         changes: The sources that have changed, without the statements that cite the sources.
         unchecked: The sources that could not be compared.
+        urls: The address of each page after redirects, by the address of the source.
     """
 
     changes: tuple[SourceChange, ...]
     unchecked: tuple[UncheckedSource, ...]
+    urls: Mapping[str, str] = field(default_factory=dict)
 
 
 async def review_sources(used: Sequence[SourceOfRun], sources: SourceManager, fetcher: Fetcher | None) -> SourceReview:
@@ -236,6 +238,7 @@ async def review_sources(used: Sequence[SourceOfRun], sources: SourceManager, fe
     """
     changes: list[SourceChange] = []
     unchecked: list[UncheckedSource] = []
+    urls: dict[str, str] = {}
     indexed = {source.source_id for source in await sources.sources()}
     folders = {source_id.partition("/")[0] for source_id in indexed}
     pages = [source for source in used if not source.address.startswith(SCHEME)]
@@ -261,10 +264,11 @@ async def review_sources(used: Sequence[SourceOfRun], sources: SourceManager, fe
         return SourceReview(tuple(changes), tuple(unchecked))
     for page, fetched in zip(pages, await fetcher.fetch_all([page.address for page in pages]), strict=True):
         if fetched.error is None:
+            urls[page.address] = fetched.url
             if not page.is_same_as(fetched.text):
                 changes.append(SourceChange(page.address, page.title, "changed"))
         elif any(status in fetched.error for status in _GONE):
             changes.append(SourceChange(page.address, page.title, "removed"))
         else:
             unchecked.append(UncheckedSource(page.address, f"could not be fetched: {fetched.error}"))
-    return SourceReview(tuple(changes), tuple(unchecked))
+    return SourceReview(tuple(changes), tuple(unchecked), urls)

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
@@ -21,6 +21,7 @@ from artifactflow_nb.core.approvals import QUESTION_KIND, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
 from artifactflow_nb.core.language import in_language
 from artifactflow_nb.core.local_files import absolute_path
+from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import Outcome
 from artifactflow_nb.core.suggestions import SuggestsNames
 from artifactflow_nb.core.text.cards import card_frame, cell_html
@@ -311,6 +312,14 @@ HEARTBEAT_S = 0.25
 """Interval at which a waiting cell lets the kernel notice the Stop button, and a waiting run reads the store."""
 
 
+def run_access(owner: Any, run: RunRecord | str) -> tuple[Path, str, Redactor]:
+    """Return the store and the id of a run, and the redactor, for a plugin; `owner` has the accessor of the plugin."""
+    thread = getattr(owner, "_thread", None)  # a sealed run has no engine, which knows the secrets by value
+    redactor = Redactor() if thread is None else thread.engine.secrets.refresh().redactor
+    store, run_id = (owner._store, run) if isinstance(run, str) else (run._client.store, run.run_id)  # noqa: SLF001
+    return store, run_id, redactor
+
+
 class Run(RunRecord):
     """A run: one question, from its start to its answer.
 
@@ -572,17 +581,13 @@ class Run(RunRecord):
 
         Errors: `Conflict` for an unfinished run; `CassetteError` for a file that exists or cannot be written.
         """
-        engine = self._thread.engine
-        redactor = engine.secrets.refresh().redactor
+        store, run_id, redactor = run_access(self, self)
 
         def parts(db: sqlite3.Connection) -> SealedParts:
-            db.execute("BEGIN")  # one snapshot for all queries
-            try:
-                return load_parts(db, self.run_id, redactor)
-            finally:
-                db.execute("ROLLBACK")
+            db.execute("BEGIN")  # one snapshot for all queries, until the connection is closed
+            return load_parts(db, run_id, redactor)
 
-        return write_sealed(absolute_path(path), self._client.read(parts), replace=replace)
+        return write_sealed(absolute_path(path), read_store(store, parts), replace=replace)
 
     def verify(self) -> VerificationReport:
         """Execute the run again with the recorded model replies, results and decisions, and compare.
@@ -610,13 +615,9 @@ class Run(RunRecord):
         Errors: as for `seal`; `UsageError` for a notebook that exists or cannot be written or executed.
         """
         with in_language(self._thread.language):
-            return write_report(
-                absolute_path(path),
-                self.run_id,
-                lambda file: self.seal(file, replace=replace),
-                sealed=None if sealed is None else absolute_path(sealed),
-                replace=replace,
-            )
+            existing = None if sealed is None else absolute_path(sealed)
+            seal = partial(self.seal, replace=replace)
+            return write_report(absolute_path(path), self.run_id, seal, sealed=existing, replace=replace)
 
     @cached_property
     def panel(self) -> "Panel":

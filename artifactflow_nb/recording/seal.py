@@ -42,13 +42,8 @@ from artifactflow_nb.store.schema import KEYS, SCHEMA_VERSION, create_schema, fr
 FORMAT = "artifactflow-nb sealed run"
 
 _MANIFEST = "manifest.json"
-_ENDINGS = {
-    "text/markdown": "md",
-    "text/x-python": "py",
-    "text/html": "html",
-    "text/csv": "csv",
-    "application/json": "json",
-}
+ENDINGS = {"text/markdown": "md", "text/x-python": "py", "text/html": "html", "text/csv": "csv",
+           "application/json": "json"}  # fmt: skip
 _MAX_NAME_CHARS = 80
 _MAX_LISTED_MEMBERS = 3
 _FLAWS = (CassetteError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -140,16 +135,11 @@ def load_sources(
     }
     tables = {name: [dict(row) for row in db.execute(sql, (to_json(keys[name]),))] for name, sql in _QUERIES.items()}
     files = {row["source_id"]: row["uri"] for row in tables["sources"]}
-    read = tuple(
-        ReadSource(
-            document.address,
-            files.get(document.address.removeprefix(SCHEME).partition("#")[0], document.address),
-            document.title,
-            document.text,
-        )
-        for document in documents
-    )
-    return read, tables
+    read = []
+    for each in documents:
+        uri = files.get(each.address.removeprefix(SCHEME).partition("#")[0], each.address)
+        read.append(ReadSource(each.address, uri, each.title, each.text))
+    return tuple(read), tables
 
 
 def write_sealed(path: Path, parts: SealedParts, *, replace: bool = False) -> Path:
@@ -299,7 +289,7 @@ def _members(parts: SealedParts) -> dict[str, bytes]:
     names = AnchorAllocator()
     texts = {"question.md": str(run["question"]), "report.md": str(rows.message["response"] or "")}
     for row in rows["artifact_versions"]:
-        ending = _ENDINGS.get(row["content_type"], "txt")
+        ending = ENDINGS.get(row["content_type"], "txt")
         name = names.allocate(f"{slug(row['artifact_id'], 'artifact')[:_MAX_NAME_CHARS]}.v{row['version']}")
         texts[f"artifacts/{name}.{ending}"] = row["content"]
     sources = []

@@ -88,14 +88,14 @@ class Access:
         (DNS rebinding), the page can also read the answers. Browsers send the host name of the site in these headers.
         """
         try:
-            name = urlsplit(f"//{host}").hostname or ""
+            name = (urlsplit(f"//{host}").hostname or "").removesuffix(".")
             origin_host = host if origin is None else urlsplit(origin).netloc
         except ValueError:  # such as "[::1" without its second bracket
             return f"The host {host[:100]!r} or the origin {(origin or '')[:100]!r} is not an address."
         try:
             ipaddress.ip_address(name)
         except ValueError:
-            if name not in {"localhost", socket.gethostname().lower(), *self.host_names}:
+            if name not in {"localhost", socket.gethostname().lower(), *map(str.lower, self.host_names)}:
                 return f"The host {name[:100]!r} is not a name of this server; --host-name adds one."
         if origin_host.lower() != host.lower():
             return f"The origin {(origin or '')[:100]!r} is another site."

@@ -182,6 +182,26 @@ $$
 [3-1] [0] [1–3] [1, 9]
 """
 
+LONG = f"""\
+| name | what it is |
+|---|---|
+| (first) | {"a cell whose text does not fit into a line of the page " * 4}|
+{"| row | 5 % |" * 1}
+{chr(10).join(f"| {n} | row {n} |" for n in range(70))}
+
+```
+{"a_long_line of code that --does not fit into a line of the page " * 4}
+```
+
+```
+data/
+├── a.csv │ ✓ \U0001f680
+└── b.csv
+```
+
+It works \U0001f680 and \u26a0\ufe0f, see [b](https://b.example/%25%20~x_#y).
+"""
+
 REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "chinese": (
         CHINESE,
@@ -249,6 +269,15 @@ REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             r"{[}3-1{]} {[}0{]} \cite{lake,pond,sea} {[}1, 9{]}",
             r"©",
+        ),
+    ),
+    "long": (
+        LONG,
+        (
+            r"\hline \endhead",
+            "(rocket) and (warning sign)",
+            "code that {-}{-}does not",
+            r"\%25\%20",
         ),
     ),
 }

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.core.local_files import AnyPath, absolute_path
-from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.engine.plugin import Plugin
 from artifactflow_nb.errors import Conflict, UsageError
 from artifactflow_nb.notebook.citation import CitesSources
-from artifactflow_nb.notebook.run import RunRecord
+from artifactflow_nb.notebook.run import RunRecord, run_access
 from artifactflow_nb.plugins.crate.draft import latex, quarto
 from artifactflow_nb.plugins.crate.methods import citation_text, methods_text
 from artifactflow_nb.plugins.crate.rocrate import Metadata, files_of
@@ -36,31 +35,27 @@ class Crate:
     def __init__(self, owner: Any) -> None:
         self._owner = owner
 
-    def _redactor(self) -> Redactor:
-        thread = getattr(self._owner, "_thread", None)  # a sealed run has no engine, which knows the secrets by value
-        return Redactor() if thread is None else thread.engine.secrets.refresh().redactor
-
-    def _store(self, run: RunRecord | str) -> Path:
-        return Path(self._owner._store if isinstance(run, str) else run._client.store)  # noqa: SLF001 - an accessor is a part of its workbench
-
     def _rows(self, run: RunRecord | str, *, is_redacted: bool = True) -> RunRows:
         """Load the rows of a run that has ended and of its subruns, by default without secrets."""
+        store, run_id, redactor = run_access(self._owner, run)
 
         def load(db: sqlite3.Connection) -> RunRows:
-            rows = load_run_rows(db, load_full_id(db, run) if isinstance(run, str) else run.run_id)
+            rows = load_run_rows(db, load_full_id(db, run_id))
             if rows.run["status"] not in ENDED:
                 raise Conflict(f"The run {rows.run_id} is {rows.run['status']}. Wait until the run has ended.")
-            return redacted(rows, self._redactor()) if is_redacted else rows
+            return redacted(rows, redactor) if is_redacted else rows
 
-        return read_store(self._store(run), load)
+        return read_store(store, load)
 
     def _sealed(self, run: RunRecord | str, run_id: str) -> tuple[bytes, str]:
         """Return the sealed file of a run, and the hash by which it is cited."""
-        path, redactor = getattr(run, "path", None), self._redactor()  # a sealed run has its file
-        if path is None:
-            data = sealed_bytes(read_store(self._store(run), lambda db: load_parts(db, run_id, redactor)))
-        else:
-            data = path.read_bytes()
+        path, (store, _, redactor) = getattr(run, "path", None), run_access(self._owner, run)
+
+        def load(db: sqlite3.Connection) -> bytes:
+            db.execute("BEGIN")  # one snapshot for all queries; closing the connection ends it
+            return sealed_bytes(load_parts(db, run_id, redactor))
+
+        data = read_store(store, load) if path is None else path.read_bytes()  # a sealed run has its file
         return data, hashlib.sha256(data).hexdigest()
 
     def methods(self, run: RunRecord | str) -> str:
@@ -147,9 +142,9 @@ class Crate:
     def watch(self, runs: RunRecord | str | Sequence[RunRecord | str], *, web: bool = True) -> "pd.DataFrame":
         """Compare the sources that runs read with the sources now: a row for each claim on a source that is different.
 
-        Columns: `run_id`, `address`, `title`, `state` (`changed`, `removed`, `retracted`, or `unchecked` with a
-        `reason`), `claim` (NA if no text cites the source) and its last `status` (see `wb.claims_df`). No model is
-        called; `web=False` and a replay read no page again.
+        Columns: `run_id`, `address`, `title`, `state` (`changed`, `moved`, `removed`, `retracted` or `unchecked`),
+        `reason` (of `unchecked`, and where a page is now), `claim` (NA if no text cites the source) and its last
+        `status` (see `wb.claims_df`). No model is called; `web=False` and a replay read no page again.
 
         Errors: `NotFound` for an unknown run; `Conflict` for a run that has not ended; `UsageError` for a sealed run.
         """
@@ -168,7 +163,7 @@ class Crate:
 
         if getattr(report, "run_id", None) is None or not hasattr(report, "markdown"):
             raise UsageError("Pass a version of an artifact that a run wrote: run.artifacts[...].")
-        cited, masked = report._cited_texts(), self._redactor().text  # noqa: SLF001 - an accessor is a part of its workbench
+        cited, masked = report._cited_texts(), run_access(self._owner, report.run_id)[2].text  # noqa: SLF001 - an accessor is a part of its workbench
         listed = listed_sources(*cited.texts)
         works = cited.read(lambda db: cited_works(db, listed, lambda each: cited.load_evidence(db, each)))
         rows = self._rows(report.run_id)

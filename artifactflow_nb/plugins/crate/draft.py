@@ -1,6 +1,7 @@
 """A report as the draft of a paper: LaTeX or Quarto, with citation keys instead of numbers."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
@@ -35,13 +36,15 @@ _HAN_PACKAGE = "\\usepackage[scheme=plain,fontset=fandol]{ctex}"
 _HEADINGS = ("section", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
 _LISTS = {"bullet_list": "itemize", "ordered_list": "enumerate", "blockquote": "quote"}
 _MOST_LISTS = 4  # one in the other; LaTeX refuses more
+_MOST_TABLE_CHARS = 80  # in a line; the cells of wider tables have lines of their own
+_PICTOGRAPH = re.compile(r"[\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")  # no font of the draft has them
 _KEY = re.compile(r"<[^<>\s]*>|(?<![\w\\])@")  # outside of an address, `@name` cites in Quarto
 _TABLE_HEAD = re.compile(r"^[^\n]*\|[^\n]*\n[ \t|:-]+\Z", re.MULTILINE)
 
 
-def tex(text: str) -> str:
-    """Escape a text for LaTeX; no command of the text remains."""
-    return text.translate(_ESCAPED)
+def tex(text: str, escaped: Mapping[int, str] = _ESCAPED) -> str:
+    """Escape a text for LaTeX; no command of the text remains, and pictographs become their names."""
+    return _PICTOGRAPH.sub(lambda sign: f"({unicodedata.name(sign[0], 'sign').lower()})", text.translate(escaped))
 
 
 def without_sources(markdown: str) -> str:
@@ -115,10 +118,11 @@ class _Latex:
         return rf"\textbf{{{self.children(node)}}}"
 
     def code_inline(self, node: SyntaxTreeNode) -> str:
-        return rf"\texttt{{{node.content.translate(_CODE).replace('~', ' ')}}}"
+        return rf"\texttt{{{tex(node.content, _CODE).replace('~', ' ')}}}"
 
     def fence(self, node: SyntaxTreeNode) -> str:
-        lines = [line.translate(_CODE) or "~" for line in node.content.expandtabs().rstrip().split("\n")]
+        lines = [tex(line, _CODE) or "~" for line in node.content.expandtabs().rstrip().split("\n")]
+        lines = [re.sub(r"(?<=[^~])~(?=[^~])", " ", line) for line in lines]  # a long line is broken there
         shown = "\\\\\n".join(rf"\texttt{{{line}}}" for line in lines)
         return f"\n\\begin{{flushleft}}\n{shown}\n\\end{{flushleft}}\n"
 
@@ -153,9 +157,12 @@ class _Latex:
             [self.children(cell).strip() for cell in row.children] for part in node.children for row in part.children
         ]
         lines = [" & ".join(row) + r" \\" for row in rows]
-        body = "\n".join([lines[0], r"\hline", *lines[1:]])
-        columns = "l" * max(map(len, rows))
-        return f"\n\\begin{{center}}\n\\begin{{tabular}}{{{columns}}}\n{body}\n\\end{{tabular}}\n\\end{{center}}\n"
+        widths = [max(len(row[n]) for row in rows) + 2 for n in range(len(rows[0]))]
+        shares = [0.9 * width / sum(widths) for width in widths]
+        is_wide = sum(widths) > _MOST_TABLE_CHARS
+        columns = "".join(rf"p{{{share:.2f}\linewidth}}" if is_wide else "l" for share in shares)
+        body = "\n".join([lines[0], r"\hline \endhead", *lines[1:]])
+        return f"\n\\begin{{longtable}}{{{columns}}}\n{body}\n\\end{{longtable}}\n"
 
 
 def latex(markdown: str, keys: Mapping[int, str], values: Mapping[str, str]) -> str:

@@ -1,22 +1,22 @@
 """The metadata of a crate: the run as actions in the profile Process Run Crate of RO-Crate 1.1."""
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.recording.rows import Row, RunRows
+from artifactflow_nb.recording.seal import ENDINGS
 from artifactflow_nb.sources.citations import documents_read
+from artifactflow_nb.sources.formats.sections import AnchorAllocator, slug
 from artifactflow_nb.store.schema import from_microseconds
 
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
-_ENDINGS = {"text/markdown": "md", "text/x-python": "py", "text/html": "html", "text/csv": "csv",
-            "application/json": "json"}  # fmt: skip
-_TYPES = {ending: media_type for media_type, ending in _ENDINGS.items()} | {
+_TYPES = {ending: media_type for media_type, ending in ENDINGS.items()} | {
     "cff": "application/yaml", "afrun": "application/zip"
 }  # fmt: skip
 
@@ -25,9 +25,10 @@ def files_of(rows: RunRows) -> dict[str, tuple[bytes, str]]:
     """Return content and description of the texts of a run by path: question, answer, artifacts, checks of claims."""
     texts = {"question.md": (rows.run["question"], "The question")}
     texts["answer.md"] = rows.message["response"] or "", "The answer"
-    for row in rows["artifact_versions"]:  # the last version of each counts
-        name = re.sub(r"[^\w-]+", "_", row["artifact_id"])[:80]
-        ending = _ENDINGS.get(row["content_type"], "txt")
+    names = AnchorAllocator()
+    for row in {row["artifact_id"]: row for row in rows["artifact_versions"]}.values():  # the last version of each
+        name = names.allocate(slug(row["artifact_id"], "artifact")[:80])
+        ending = ENDINGS.get(row["content_type"], "txt")
         texts[f"artifacts/{name}.{ending}"] = row["content"], f"{row['title']} (version {row['version']})"
     if rows["claims"]:
         columns = ("artifact_id", "text", "status", "method", "reason", "address", "quote")
@@ -64,7 +65,7 @@ class Metadata:
         return self._crate.add(ContextEntity(self._crate, key, properties=values))
 
     def _software(self, kind: str, name: str, version: str, **properties: Any) -> Any:
-        identifier = f"urn:artifactflow:{kind}:{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
+        identifier = f"urn:artifactflow:{kind}:{quote(name, safe='')}"
         return self._add("SoftwareApplication", identifier, name, softwareVersion=version, **properties)
 
     def json(self, files: Mapping[str, tuple[bytes, str]], authors: Sequence[str], license_url: str) -> bytes:
@@ -107,9 +108,11 @@ class Metadata:
 
     def agents(self, calls: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
         """Add the models and the agents; return the agents by name."""
-        used = {(row["request_model"], row["provider"]) for row in self._rows["llm_calls"] if row["request_model"]}
-        models = {name: self._software("model", name, "as served", description=f"A model of the provider {provider}")
-                  for name, provider in sorted(used)}  # fmt: skip
+        named = [row for row in self._rows["llm_calls"] if row["request_model"]]
+        used = sorted({(row["request_model"], row["provider"]) for row in named})
+        providers = {name: ", ".join(provider for each, provider in used if each == name) for name, _ in used}
+        models = {name: self._software("model", name, "as served", description=f"A model, served by {served_by}")
+                  for name, served_by in providers.items()}  # fmt: skip
         agents = {}
         for name, own in calls.items():
             prompt = self._manifest.get("prompts", {}).get(name, {}).get("sha256", "")
@@ -146,7 +149,7 @@ class Metadata:
         ]  # fmt: skip
         for name, own in calls.items():
             about = f"The agent {name} made {count(len(own), 'model call')}."
-            instrument, identifier = agents[name], f"#{run['run_id']}-{name}"
+            instrument, identifier = agents[name], f"#{run['run_id']}-{quote(name, safe='')}"
             values = {"description": about, "instrument": instrument, "object": [question], **_times(own), **common}
             actions.append(self._add("CreateAction", identifier, f"Calls of {name}", **values))
         return actions

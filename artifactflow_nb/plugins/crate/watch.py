@@ -1,7 +1,10 @@
-"""The sources of runs today: which have changed, are gone or were retracted, and which claims rest on them."""
+"""The sources of runs today: which have changed, moved, are gone or were retracted, and which claims rest on them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urldefrag
+
+import orjson
 
 from artifactflow_nb.analysis.frames.computed import frame_from_rows
 from artifactflow_nb.recording.rows import RunRows
@@ -26,7 +29,11 @@ def watch(thread: Any, runs: Iterable[RunRows], works: "pd.DataFrame", *, web: b
         texts = [run.message["response"] or "", *(row["content"] for row in run["artifact_versions"])]
         used = sources_of_run(run["tool_calls"], "\n\n".join(texts))
         review = thread.call(engine.review_sources(used, with_pages=with_pages))
-        states = {each.address: (each.kind, None) for each in review.changes}
+        before = urls_of(run)
+        moves = {address: f"The page is now at {url}" for address, url in review.urls.items()
+                 if place(url) not in {place(address), place(before.get(address, address))}}  # fmt: skip
+        states: dict[str, tuple[str, str | None]] = {address: ("moved", reason) for address, reason in moves.items()}
+        states |= {each.address: (each.kind, moves.get(each.address)) for each in review.changes}
         states |= {each.address: ("unchecked", each.reason) for each in review.unchecked if each.address not in states}
         states |= {each.address: ("retracted", None) for each in used if each.address in withdrawn}
         for source in used:
@@ -35,3 +42,14 @@ def watch(thread: Any, runs: Iterable[RunRows], works: "pd.DataFrame", *, web: b
             if (state := states.get(source.address)) is not None:
                 rows += [(run.run_id, source.address, source.title, *state, *pair) for pair in resting.items()]
     return frame_from_rows("watch", _COLUMNS, rows)
+
+
+def urls_of(run: RunRows) -> Mapping[str, str]:
+    """Return the addresses after redirects of the pages that a run read, by the address of the source."""
+    rows = (orjson.loads(row["metadata_json"] or "{}") for row in run["tool_calls"] if row["tool_name"] == "web_fetch")
+    return {each["address"]: each["url"] for row in rows for each in row.get("results", ()) if "url" in each}
+
+
+def place(url: str) -> str:
+    """Return an address in the form in which equal pages have equal addresses."""
+    return urldefrag(url).url.rstrip("/").lower()

@@ -30,8 +30,7 @@ def __getattr__(name: str) -> Any:
         if server is None:
             raise UsageError("The extension is off. Run: jupyter server extension enable artifactflow_nb")
         tools = Tools((await server.api()).lifecycle, decides=False)
-        passed = {key: value for key, value in arguments.items() if value is not None}
-        text, value = await tools.call(name, passed, Client("Jupyter"))
+        text, value = await tools.call(name, arguments, Client("Jupyter"))
         if value is None:
             raise UsageError(text)
         return value

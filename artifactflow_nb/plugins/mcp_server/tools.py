@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from sqlite3 import Connection
 from traceback import format_exc
@@ -40,7 +40,6 @@ Value = dict[str, Any]
 
 _LONGEST_WAIT_S, _QUERY_S, _MOST_CLAIMS = 86_400, 20.0, 200
 _MOST_CHARS, _MOST_CELL, _MOST_LINE, _MOST_NAME = 40_000, 2_000, 300, 60  # longer texts are cut, and say so
-
 _CUT = re.compile(r"\n\[cut: [\d,]+ more characters?\]\s*\Z")
 
 _RUNS = """
@@ -90,9 +89,7 @@ class Tools:
         try:
             if name not in self.names:
                 raise NotFound(f"There is no tool {brief(name)}. Tools: {', '.join(self.names)}.")
-            text = storable_text(json.dumps(arguments, ensure_ascii=False))
-            fields = json.loads(text, parse_float=number, parse_constant=number)
-            check_arguments(fields, definitions()["tools"][name]["inputSchema"])
+            fields = checked(arguments, definitions()["tools"][name]["inputSchema"])
             value: Value = await getattr(self, name)(client, **fields)
         except (ArtifactFlowError, TimeoutError) as error:
             message = _cut(str(error), _MOST_CELL)
@@ -264,10 +261,8 @@ def check_text(db: Connection, text: str, run_id: str | None) -> list[Value]:
 
 
 def number(text: str) -> float:
-    """Return a number of JSON; `5.0` is an integer, for schemas as for tools. Errors: `UsageError` for NaN."""
-    if not (value := float(text)) - value == 0:
-        raise UsageError(f"The arguments contain {text}, which is not a number of JSON.")
-    return int(value) if value.is_integer() else value
+    """Return a number of JSON; `5.0` is an integer, for tools as for schemas."""
+    return int(value) if (value := float(text)).is_integer() else value
 
 
 def edited(stored: Mapping[str, Any], params: Mapping[str, Any], masked: Callable[[Any], Any]) -> Value:
@@ -290,14 +285,22 @@ def edited(stored: Mapping[str, Any], params: Mapping[str, Any], masked: Callabl
     return changed
 
 
-def check_arguments(arguments: Value, schema: Value) -> None:
-    """Raise `UsageError` for arguments that do not fit the schema."""
+def checked(arguments: Mapping[str, Any], schema: Value) -> Value:
+    """Return arguments without nulls, and with the numbers and objects that a client sent as texts; or `UsageError`."""
     from jsonschema import Draft202012Validator
 
-    for error in Draft202012Validator(schema).iter_errors(arguments):
+    given = {name: value for name, value in arguments.items() if value is not None}
+    read = partial(json.loads, parse_float=number, parse_constant=str)  # the schema refuses NaN as a text
+    fields: Value = read(storable_text(json.dumps(given, ensure_ascii=False)))
+    for name, value in fields.items():
+        if isinstance(value, str) and schema["properties"].get(name, {}).get("type") in {"integer", "object"}:
+            with suppress(ValueError, RecursionError):
+                fields[name] = read(value)
+    for error in Draft202012Validator(schema).iter_errors(fields):
         place = ".".join(map(str, error.absolute_path))
         rule = error.message if len(error.message) <= _MOST_LINE else f"{error.validator} is {error.validator_value}"
         raise UsageError(f"The arguments do not fit the schema{f' at {place}' if place else ''}: {rule}.")
+    return fields
 
 
 def _request(request: Mapping[str, Any], most: int = _MOST_CELL) -> Value:
@@ -309,11 +312,10 @@ def _request(request: Mapping[str, Any], most: int = _MOST_CELL) -> Value:
 
 def request_text(request: Value) -> str:
     """Return a request as text: title, reason, possible decisions, what would be written, and parameters."""
-    allowed = [choice for choice in CHOICES if choice in (request["allowed"] or CHOICES)]
     parts = [
         f"Request {request['id']}: {request['title']}",
         request["message"],
-        f"Possible decisions: {', '.join(allowed)}.",
+        f"Possible decisions: {', '.join(request['allowed'] or CHOICES)}.",
         request["preview"],
         f"Parameters: {json.dumps(request['params'], ensure_ascii=False)}" if request["params"] else "",
     ]

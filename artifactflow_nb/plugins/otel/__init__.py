@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.engine.plugin import Plugin
-from artifactflow_nb.notebook.run import RunRecord
+from artifactflow_nb.notebook.run import RunRecord, run_access
 from artifactflow_nb.plugins.otel.otlp import encode, send
 from artifactflow_nb.plugins.otel.spans import Dialect, Trace, load_trace
 from artifactflow_nb.store.database import read_store
@@ -28,12 +27,9 @@ class Traces:
 
     def traces(self, runs: Runs, *, content: bool = False) -> list[Trace]:
         """Return the trace of each run as a value, to see what an export has; arguments and errors as for `encode`."""
-        thread = getattr(self._owner, "_thread", None)  # a sealed run has no engine, which knows the secrets by value
-        redactor = Redactor() if thread is None else thread.engine.secrets.refresh().redactor
         loaded: list[Trace] = []
         for run in [runs] if isinstance(runs, RunRecord | str) else runs:
-            store = self._owner._store if isinstance(run, str) else run._client.store  # noqa: SLF001 - an accessor is a part of its workbench
-            run_id = run if isinstance(run, str) else run.run_id
+            store, run_id, redactor = run_access(self._owner, run)
             loaded += [read_store(store, partial(load_trace, run_id=run_id, redactor=redactor, with_content=content))]
         return loaded
 

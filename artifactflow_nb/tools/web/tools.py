@@ -186,15 +186,17 @@ async def web_fetch(
             read[address] = SourceDocument(section.address, section.title, section.text)
         except (NotFound, UsageError) as error:
             read[address] = SourceDocument(address, error=str(error))
-    if remote:
-        read |= {page.address: page.document for page in await ctx.service(Fetcher).fetch_all(remote)}
+    pages = await ctx.service(Fetcher).fetch_all(remote) if remote else []
+    read |= {page.address: page.document for page in pages}
+    redirected = {page.address: {"url": page.url} for page in pages if page.url != page.address}
     max_chars = min(max(_ALL_CHARS // len(addresses), _MIN_CHARS), _SOURCE_CHARS)
     documents, results, failed = [], [], []
     for document in (read[address] for address in addresses):
         if document.error is None:
             text = await asyncio.to_thread(excerpt, document.text, focus, max_chars)
             documents.append(replace(document, text=text))
-            results.append({"title": document.title, "address": document.address})
+            found = {"title": document.title, "address": document.address}
+            results.append(found | redirected.get(document.address, {}))
         else:
             documents.append(document)
             failed.append({"address": document.address, "error": document.error})

@@ -80,6 +80,27 @@ def test_crate_conforms_to_process_run_crate(run: tuple[af.Workbench, af.Run], t
     assert source["identifier"] == "local:papers/lake.md#lake"
 
 
+def test_similar_names_have_paths_and_entities_of_their_own(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Names that differ in a character or in case are different files and entities; the last version counts."""
+    ids = ["a.b", "a_b", "A_B", "a b", "a/b"]
+    writes = [af.ToolCall("create_artifact", {"id": each, "title": each, "content": f"Text {each}"}) for each in ids]
+    rewrite = af.ToolCall("rewrite_artifact", {"id": "a_b", "content": "New text"})
+    config = {"lead_agent": {"model": "a/b", "max_tool_rounds": 20}, "crawl_agent": {"model": "a-b"}}
+    turns = [*READ, NOTE, *writes, rewrite, "Done."]
+    wb = workbench(turns, interactive=False, approvals="approve", graph_config=config)
+    ended = wb.ask("Write.").wait()
+    assert ended.status == "completed"
+    path = wb.crate.write(ended, tmp_path / "run.crate.zip")
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if name.startswith("artifacts/")]
+        assert len({name.lower() for name in names}) == len(names)
+        assert {archive.read(name).decode() for name in names} == {f"Text {each}" for each in ids if each != "a_b"} | {
+            "New text"
+        }
+    models = [entity["name"] for entity in graph(path).values() if ":model:" in entity["@id"]]
+    assert sorted(models) == ["a-b", "a/b"]
+
+
 def test_sealed_run_gives_the_same_crate(run: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
     """A second crate is the same, too, and the sealed run in the crate opens."""
     wb, ended = run

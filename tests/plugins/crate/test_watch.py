@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.web_server import Reply, Route, WebServer, redirect
 
 import artifactflow_nb as af
 
@@ -64,3 +65,33 @@ def test_changed_and_removed_sources_have_the_claims_on_them(run: tuple[af.Workb
         pytest.raises(af.errors.UsageError, match="Import the run"),
     ):
         sealed.crate.watch(sealed)
+
+
+def test_moved_page_has_its_new_address_and_the_claims_on_it(workbench: OpenWorkbench) -> None:
+    """A page has moved if it leads elsewhere than when the run read it; a page that redirected before has not moved."""
+    deep, otters = Reply(b"The lake is 41 metres deep."), Reply(b"Otters swim.")
+    routes: dict[str, Route] = {"/depth": deep, "/new": deep, "/short": redirect("/long"), "/long": otters}
+    with WebServer(routes) as server:
+        addresses = [server.url("/depth"), server.url("/short")]
+        report = (
+            "# Depth\n\nThe lake is 41 metres deep [1]. Otters swim [2].\n\n## Sources\n\n"
+            f"1. Depth: {addresses[0]}\n2. Otters: {addresses[1]}\n"
+        )
+        turns = [
+            af.ToolCall("call_subagent", {"agent_name": "crawl_agent", "instruction": "Find the depth."}),
+            af.ToolCall("web_fetch", {"urls": addresses}),
+            "The lake is 41 metres deep.",
+            af.ToolCall("create_artifact", {"id": "report", "title": "Depth", "content": report}),
+            "See the report.",
+        ]
+        wb = workbench(turns, interactive=False, approvals="approve", allowed_hosts=[server.host])
+        run = wb.ask("How deep is the lake?").wait()
+        assert len(wb.crate.watch(run)) == 0
+        server.routes["/depth"] = redirect("/new", 301)
+        (row,) = wb.crate.watch(run).to_dict("records")
+        claim = "The lake is 41 metres deep."
+        assert (row["address"], row["state"], row["claim"]) == (addresses[0], "moved", claim)
+        assert row["reason"] == f"The page is now at {server.url('/new')}"
+        server.routes["/new"] = Reply(b"The lake is 14 metres deep.")
+        (row,) = wb.crate.watch(run).to_dict("records")
+        assert (row["state"], row["reason"]) == ("changed", f"The page is now at {server.url('/new')}")

@@ -19,7 +19,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from plugins.mcp_server.servers import ANSWER, ENVIRONMENT, NOTE, command, over_http
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.plugins.mcp_server.tools import number
+from artifactflow_nb.plugins.mcp_server.tools import checked, number
 
 WAIT_S = 60
 SECRET = "planted-hunter2-9f8e7d6c5b4a"  # noqa: S105 - of these tests only
@@ -259,16 +259,22 @@ async def test_cost_with_an_unknown_price_is_null(tmp_path: Path) -> None:
 
 
 async def test_whole_number_with_a_point_is_an_integer(tmp_path: Path) -> None:
-    async with connected(command(tmp_path), AF_APPROVALS="approve") as client:
+    """Clients also send numbers and objects as texts, and null for what they leave out."""
+    async with connected(command(tmp_path, replies=[NOTE, ANSWER, ANSWER]), AF_APPROVALS="approve") as client:
         run = await call(client, "research", question="Write.", wait_s=60.0)
         part = await call(client, "read_artifact", run_id=run["run_id"], artifact_id="note", start=7.0)
         assert part["content"] == "wait."
         assert len((await call(client, "search_runs", limit=1.0))["runs"]) == 1
         assert "limit" in await refusal(client, "search_runs", limit=1.5)
+        assert len((await call(client, "search_runs", limit="1", words=None))["runs"]) == 1
+        assert "limit" in await refusal(client, "search_runs", limit="one")
+        again = await call(client, "research", question="Write.", run_id=None, budget='{"tokens": 100000.0}')
+        assert again["status"] == "completed"
     assert json.loads("[5.0, 5.5, 1e3]", parse_float=number) == [5, 5.5, 1000]
-    for constant in ("NaN", "Infinity"):
-        with pytest.raises(UsageError, match=constant):
-            json.loads(f"[{constant}]", parse_constant=number)
+    schema = {"properties": {"usd": {"type": "number", "maximum": 5}}}
+    for value in (float("nan"), float("inf"), 1e999, 6.0):
+        with pytest.raises(UsageError, match="do not fit"):
+            checked({"usd": value}, schema)
 
 
 async def test_long_artifact_is_read_in_parts(tmp_path: Path) -> None:
