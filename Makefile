@@ -101,7 +101,7 @@ CHROMIUM := $(firstword $(foreach name,chromium chromium-browser google-chrome,$
 BROWSER_TESTS := $(if $(or $(CI),$(and $(CHROMIUM),$(shell command -v npm))),browser)
 
 # Three chains beside each other: the tests without a browser, those in a browser, and the checks with what needs other
-# environments. The browser tests take longest, so the others leave the processors to them (`nice`).
+# environments. The others leave the processors to the browser tests (`nice`), whose pages wait for them.
 test: $(OVERLAYS) $(if $(BROWSER_TESTS),$(AXE))
 	$(MAKE) --no-print-directory --jobs=3 headless $(BROWSER_TESTS)
 	@$(if $(BROWSER_TESTS),,echo 'Left out: the browser tests, which need Chromium and npm. Debian, Ubuntu: apt-get install chromium npm')
@@ -120,8 +120,9 @@ others: check $(OVERLAYS)
 	$(IN_MEMORY) nice $(VENV)/overlays/cluster/bin/python -m pytest $(SHARED) tests/package/test_readme.py -k 'library or workers or studies'
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve nice $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 
+# Two browsers, each with servers of its own: half of the time the tests wait for their page and kernel.
 browser: front-ends
-	$(IN_MEMORY) $(BIN)/pytest tests/browser
+	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist loadfile tests/browser
 
 # The figures, each as a ratio to a floor of the same run, and the tests that assert a processor time.
 bench: setup
