@@ -118,7 +118,7 @@ def test_waiting_run_continues_in_voila(voila: LabServer, open_page: OpenPage) -
 def test_run_streams_in_voila_after_its_cells(voila: LabServer, open_page: OpenPage) -> None:
     """A run that no cell awaits continues to stream in the page that Voila displays after the last cell."""
     (voila.root / "stream").mkdir()
-    write_notebook(voila, "stream/run.ipynb", [ASK.replace("delay_s=0.03", "delay_s=0.1") + STOP_DELAYS_LATER])
+    write_notebook(voila, "stream/run.ipynb", [ASK.replace("delay_s=0.06", "delay_s=0.6") + STOP_DELAYS_LATER])
     page = open_page("stream/run.ipynb", voila)
     page.page.goto(voila.url(page.name))
     live = page.page.locator(".af-run.af-live")

@@ -77,7 +77,7 @@ def test_awaiting_cell_receives_the_click(lab: LabServer, open_page: OpenPage) -
     page.page.wait_for_timeout(3000)  # longer than DISCONNECT_AFTER_S in page/stream.py
     expect(page.output(1).locator(".af-approval")).to_be_visible()
     approve_button(page).click()
-    expect(page.output(1).last).to_have_text("completed after some time", timeout=SOON_MS)
+    expect(page.output(1).last).to_have_text("awaited completed", timeout=SOON_MS)
     expect(page.output(0).locator(".af-saved:visible")).to_contain_text("It is written.", timeout=SOON_MS)
 
 
@@ -86,14 +86,14 @@ def test_awaiting_cell_returns_in_ipykernel_6(lab6: LabServer, open_page: OpenPa
     page = open_page(new_notebook(lab6, ASK_AT_ONCE, AWAIT), lab6)
     page.open()
     page.run_all()
-    expect(page.output(1)).to_have_text("waiting after some time", timeout=SOON_MS)
+    expect(page.output(1)).to_have_text("awaited waiting", timeout=SOON_MS)
     approve_button(page).click()
     expect(page.output(0).locator(".af-saved:visible")).to_contain_text("It is written.", timeout=SOON_MS)
 
 
 def test_reload_during_a_stream_loses_no_text(lab: LabServer, open_page: OpenPage) -> None:
     """After a reload the whole text is displayed and continues; the notebook contains the saved output afterwards."""
-    page = open_page(new_notebook(lab, ASK.replace("delay_s=0.03", "delay_s=0.1"), STOP_DELAYS))
+    page = open_page(new_notebook(lab, ASK.replace("delay_s=0.06", "delay_s=0.6"), STOP_DELAYS))
     page.open()
     page.run_cell(0)
     expect(page.visible_run(0)).to_contain_text("Paragraph 3 ", timeout=SOON_MS)
