@@ -43,7 +43,7 @@ function handleDecisionKeys(root, buttons) {
  */
 function approvalScope(subject, scopes) {
   const name = translate("Applies: scope of your decision on {subject}", { subject });
-  const scope = /** @type {HTMLSelectElement} */ (dressedElement("select", "af-input", { "aria-label": name }));
+  const scope = /** @type {HTMLSelectElement} */ (element("select", "af-input", { "aria-label": name }));
   scope.append(...Object.entries(scopes).map(([value, label]) => new Option(label, value)));
   const label = element("label", "af-approval-scope");
   label.append(translate("Applies"), scope);
@@ -53,7 +53,7 @@ function approvalScope(subject, scopes) {
 /** The field for a note. @param {string} label @param {string} subject @returns {HTMLInputElement} */
 function approvalNote(label, subject) {
   const attributes = { type: "text", "aria-label": translate("{label} about {subject}, optional", { label, subject }), autocomplete: "off" };
-  const note = /** @type {HTMLInputElement} */ (dressedElement("input", "af-input af-approval-note", attributes));
+  const note = /** @type {HTMLInputElement} */ (element("input", "af-input af-approval-note", attributes));
   note.placeholder = translate("{label} (optional)", { label });
   return note;
 }
@@ -66,9 +66,9 @@ class ApprovalControls {
     card.setAttribute("role", "group");
     card.setAttribute("aria-label", translate("Request: {title}", { title: data.title }));
     APPROVAL_CONTROLS.set(card, this);
-    this.root = dressedElement("fieldset", "af-approval-controls", { "aria-label": translate("Your decision: {title}", { title: data.title }) });
-    this.status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
-    this.error = dressedElement("p", "af-field-error", { role: "alert" });
+    this.root = element("fieldset", "af-approval-controls", { "aria-label": translate("Your decision: {title}", { title: data.title }) });
+    this.status = element("p", "af-approval-status af-quiet", { "aria-live": "polite" });
+    this.error = element("p", "af-field-error", { role: "alert" });
     this.choices = element("div", "af-approval-choices");
     const approve = this.allows("approved") ? this.makeButton(translate("Approve"), () => this.decide("approve")) : undefined;
     const deny = this.allows("denied") ? this.makeButton(translate("Deny"), () => this.decide("deny")) : undefined;
@@ -91,7 +91,7 @@ class ApprovalControls {
   /** Make the checkbox that includes the card in a decision on several cards. @param {() => void} onChange */
   makeCheckbox(onChange) {
     const name = translate("Include: {title}", { title: this.data.title });
-    this.checkbox = /** @type {HTMLInputElement} */ (dressedElement("input", "af-check af-approval-check", { type: "checkbox", "aria-label": name }));
+    this.checkbox = /** @type {HTMLInputElement} */ (element("input", "af-check af-approval-check", { type: "checkbox", "aria-label": name }));
     this.checkbox.checked = true;
     this.checkbox.addEventListener("change", onChange);
     this.card.prepend(this.checkbox);
@@ -180,7 +180,7 @@ class ApprovalControls {
   async send(choice, note, params, scope) {
     this.root.dataset.decided = "yes";
     // First move the focus, which a disabled control loses.
-    if (this.card.contains(focusedElement())) moveFocusOn(this.card);
+    if (this.card.contains(focusedElement())) focusNextCard(this.card);
     this.root.disabled = true;
     this.status.textContent = translate("Waiting for the kernel …");
     const { request } = this.data;

@@ -7,7 +7,7 @@ class ApprovalGroup {
   /** @param {HTMLElement} box contains the cards */
   constructor(box) {
     this.box = box;
-    this.root = dressedElement("div", "af-approval-bar", { role: "group", "aria-label": translate("Your decision on several requests") });
+    this.root = element("div", "af-approval-bar", { role: "group", "aria-label": translate("Your decision on several requests") });
     this.approve = plainButton("", () => this.decide("approve"));
     this.approve.classList.add("af-primary");
     this.deny = plainButton("", () => this.decide("deny"));
@@ -18,7 +18,7 @@ class ApprovalGroup {
     this.scope = scope;
     this.note = approvalNote(translate("Note to the agent"), translate("several requests"));
     terms.append(label, this.note);
-    this.error = dressedElement("p", "af-field-error", { role: "alert" });
+    this.error = element("p", "af-field-error", { role: "alert" });
     this.root.append(choices, terms, this.error);
     handleDecisionKeys(this.root, { a: this.approve, d: this.deny });
     // form.css uses this height to scroll a focused element above the bar.

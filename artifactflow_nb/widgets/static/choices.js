@@ -10,17 +10,17 @@ class ChoicesField {
     this.data = data;
     const id = `af-${Math.random().toString(36).slice(2)}`;
     const label = data.label || data.name;
-    this.root = dressedElement("div", "af-field af-field-choices", { role: "group", "aria-labelledby": id });
-    const labelElement = dressedElement("div", "af-field-label", { id });
+    this.root = element("div", "af-field af-field-choices", { role: "group", "aria-labelledby": id });
+    const labelElement = element("div", "af-field-label", { id });
     labelElement.textContent = label;
     const help = element("p", "af-field-help");
     help.textContent = data.doc ?? "";
-    this.error = dressedElement("p", "af-field-error", { role: "alert" });
+    this.error = element("p", "af-field-error", { role: "alert" });
     const chosen = data.value ?? [];
     const names = new Map((data.choices ?? []).map((text, i) => [text, data.choiceNames?.[i] ?? text]));
     const box = element("div", "af-choices");
     this.boxes = [...new Set([...chosen, ...(data.choices ?? [])])].map((text) => {
-      const check = /** @type {HTMLInputElement} */ (dressedElement("input", "af-check", { type: "checkbox" }));
+      const check = /** @type {HTMLInputElement} */ (element("input", "af-check", { type: "checkbox" }));
       check.checked = check.defaultChecked = chosen.includes(text);
       const choice = element("label", "af-choice");
       choice.append(check, names.get(text) ?? text);

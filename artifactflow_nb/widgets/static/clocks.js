@@ -25,7 +25,7 @@ function timeLeft(usual, elapsed) {
 const MIN_STALL_MS = 10_000;
 
 /** `no data from the model for 23 s`. @param {number} elapsed milliseconds @returns {string} */
-function standstill(elapsed) {
+function timeWithoutData(elapsed) {
   return elapsed < MIN_STALL_MS ? "" : translate("no data from the model for {time}", { time: clock(elapsed) });
 }
 
@@ -61,7 +61,7 @@ class Clocks {
       const { since, usual, stall, due, at } = /** @type {HTMLElement} */ (node).dataset;
       const elapsed = Date.now() + offset - Number(since);
       const running = () => (usual === undefined ? clock(elapsed) : timeLeft(Number(usual), elapsed));
-      const shown = () => (due !== undefined ? dueIn(-elapsed) : stall === undefined ? running() : standstill(elapsed));
+      const shown = () => (due !== undefined ? dueIn(-elapsed) : stall === undefined ? running() : timeWithoutData(elapsed));
       const text = at === undefined ? shown() : localTime(Number(at));
       if (node.textContent !== text) changes.push({ node, text });
     }

@@ -36,7 +36,7 @@ function addCopyButtons(own) {
 function codeButton(label, name, css = "") {
   // `KeyedTree.write` restores the focus of elements with a tab index when a growing text is rendered again.
   const attributes = { type: "button", tabindex: 0, "aria-label": name };
-  const button = dressedElement("button", `af-button af-small af-copy-code ${css}`.trim(), attributes);
+  const button = element("button", `af-button af-small af-copy-code ${css}`.trim(), attributes);
   button.textContent = label;
   return button;
 }

@@ -19,7 +19,7 @@ class Completions {
     this.selected = 0;
     /** @type {Completion[]} */
     this.options = [];
-    this.list = dressedElement("ul", "af-complete", { role: "listbox", id: `${control.id}-options`, "aria-label": translate("Completions") });
+    this.list = element("ul", "af-complete", { role: "listbox", id: `${control.id}-options`, "aria-label": translate("Completions") });
     this.list.hidden = true;
     control.setAttribute("aria-autocomplete", "list");
     if (!matchMedia("(pointer: coarse)").matches) control.placeholder += translate(" Enter asks, Shift+Enter adds a line."); // a phone has no such keys
@@ -60,7 +60,7 @@ class Completions {
 
   /** @param {Completion} option @param {number} index */
   makeOption({ label, detail }, index) {
-    const item = dressedElement("li", "af-complete-option", { role: "option", id: `${this.list.id}-${index}` });
+    const item = element("li", "af-complete-option", { role: "option", id: `${this.list.id}-${index}` });
     const name = element("span", "af-complete-label");
     const kind = element("span", "af-quiet");
     name.textContent = label;
@@ -142,7 +142,7 @@ class Attachments {
   /** @param {KernelForm} form @param {number} maxBytes of one file */
   constructor(form, maxBytes) {
     Object.assign(this, { form, maxBytes });
-    this.input = dressedElement("input", "", { type: "file", multiple: true, tabindex: "-1", "aria-hidden": true });
+    this.input = element("input", "", { type: "file", multiple: true, tabindex: "-1", "aria-hidden": true });
     this.input.hidden = true;
     this.input.addEventListener("change", () => this.send([...(this.input.files ?? [])]));
     this.button = plainButton("", () => this.input.click());

@@ -76,8 +76,8 @@ class EndedRuns {
 
   /** @param {Element} output @param {string} id @param {string} status */
   makeButtons(output, id, status) {
-    const bar = dressedElement("div", "af-ended-actions af-controls", { role: "group", "aria-label": translate("This run") });
-    const message = dressedElement("span", "af-quiet", { role: "status" });
+    const bar = element("div", "af-ended-actions af-controls", { role: "group", "aria-label": translate("This run") });
+    const message = element("span", "af-quiet", { role: "status" });
     for (const [act, label, name] of ENDED_ACTIONS[status] ?? ENDED_ACTIONS.failed) {
       if (act === "copy" && !output.querySelector(":scope > .af-tree > .af-answer")) continue;
       if (act === "copy_report" && artifactsOf(output).every((artifact) => idOfArtifact(artifact) === PLAN_ID)) continue;

@@ -19,15 +19,6 @@ const KIND_HINTS = {
 const KINDS_OF_LINES = ["multiline", "json", "list"];
 const KINDS_OF_TEXT = ["text", "multiline", "list"];
 
-/** @param {string} name @param {string} css @param {object} attributes undefined and false attributes are omitted */
-function dressedElement(name, css, attributes = {}) {
-  const created = element(name, css);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== false) created.setAttribute(key, value === true ? "" : String(value));
-  }
-  return created;
-}
-
 /** Values of fields, by name. @param {{data: FieldData, value: any}[]} fields */
 function fieldValues(fields) {
   return Object.fromEntries(fields.map((field) => [field.data.name, field.value]));
@@ -35,7 +26,7 @@ function fieldValues(fields) {
 
 /** A button with a handler; it does not submit a form. @param {string} label @param {() => void} onClick */
 function plainButton(label, onClick) {
-  const created = /** @type {HTMLButtonElement} */ (dressedElement("button", "af-button", { type: "button" }));
+  const created = /** @type {HTMLButtonElement} */ (element("button", "af-button", { type: "button" }));
   created.textContent = label;
   created.addEventListener("click", onClick);
   return created;
@@ -45,12 +36,12 @@ function plainButton(label, onClick) {
 function fieldControl(data) {
   const { kind, value, placeholder, choices = [], choiceNames, nullable } = data;
   if (kind === "checkbox") {
-    const box = dressedElement("input", "af-check", { type: "checkbox" });
+    const box = element("input", "af-check", { type: "checkbox" });
     box.checked = value === true;
     return box;
   }
   if (kind === "choice") {
-    const select = dressedElement("select", "af-input");
+    const select = element("select", "af-input");
     const options = choices.map((choice, i) => new Option(choiceNames?.[i] ?? choice, String(i), false, choice === value));
     const isOpen = nullable || !choices.includes(value);
     select.append(...(isOpen ? [new Option(translate(nullable ? "(none)" : "Choose …"), "", false, value === null)] : []), ...options);
@@ -59,8 +50,8 @@ function fieldControl(data) {
   const isCode = data.monospace ? " af-code" : "";
   const inputmode = { integer: "numeric", number: "decimal" }[kind];
   const control = KINDS_OF_LINES.includes(kind)
-    ? dressedElement("textarea", `af-input af-lines${isCode}`, { placeholder, rows: data.rows || 2 })
-    : dressedElement("input", `af-input${isCode}`, { type: "text", placeholder, inputmode });
+    ? element("textarea", `af-input af-lines${isCode}`, { placeholder, rows: data.rows || 2 })
+    : element("input", `af-input${isCode}`, { type: "text", placeholder, inputmode });
   if (data.rows) control.style.setProperty("--af-rows", String(data.rows));
   control.autocomplete = "off";
   control.spellcheck = KINDS_OF_TEXT.includes(kind) && !data.monospace;
@@ -75,8 +66,8 @@ class FormField {
     const id = `af-${Math.random().toString(36).slice(2)}`;
     const label = data.label || data.name;
     this.control = fieldControl(data);
-    this.error = dressedElement("p", "af-field-error", { id: `${id}-error`, role: "alert" });
-    const help = dressedElement("p", "af-field-help", { id: `${id}-help` });
+    this.error = element("p", "af-field-error", { id: `${id}-error`, role: "alert" });
+    const help = element("p", "af-field-help", { id: `${id}-help` });
     help.textContent = [data.doc, data.hideLabel ? "" : KIND_HINTS[data.kind]].filter(Boolean).join(" ");
     this.control.id = id;
     if (data.required && !KINDS_OF_TEXT.includes(data.kind) && data.kind !== "checkbox") {
@@ -84,7 +75,7 @@ class FormField {
     }
     this.control.setAttribute("aria-describedby", `${help.textContent ? `${id}-help ` : ""}${id}-error`);
     this.root = element("div", `af-field af-field-${data.kind}`);
-    const labelElement = dressedElement("label", "af-field-label", { for: id });
+    const labelElement = element("label", "af-field-label", { for: id });
     labelElement.textContent = label;
     if (data.hideLabel) this.control.setAttribute("aria-label", label);
     const heading = element("div", "af-field-head");
@@ -97,7 +88,7 @@ class FormField {
 
   /** Checkbox for no value, which differs from an empty text. @param {string} label */
   makeNone(label) {
-    this.none = dressedElement("input", "af-check", { type: "checkbox", "aria-label": translate("No value for {label}", { label }) });
+    this.none = element("input", "af-check", { type: "checkbox", "aria-label": translate("No value for {label}", { label }) });
     this.none.checked = this.data.value === null;
     this.none.addEventListener("change", () => {
       if (this.none.checked) this.control.value = "";

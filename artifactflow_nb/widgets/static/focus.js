@@ -50,7 +50,7 @@ function focusOpenCard(cards) {
 }
 
 /** After a decision on a card with the focus, focus the next open card, or else the decided card until it is removed. @param {HTMLElement} card */
-function moveFocusOn(card) {
+function focusNextCard(card) {
   if (!focusOpenCard(otherCards(card))) parkFocus(card);
 }
 

@@ -24,11 +24,11 @@ class KernelForm {
     this.close = close ?? (data.cancelAct ? () => void perform(data.cancelAct, data.args ?? {}) : null);
     this.fields = data.fields.map(makeField);
     const suppress = { "data-lm-suppress-shortcuts": "true" }; // keep JupyterLab from handling the keys of the form
-    this.root = dressedElement("form", "af-form", { novalidate: true, ...suppress });
-    this.all = dressedElement("fieldset", "af-form-fields", { "aria-label": data.label });
-    this.status = dressedElement("p", "af-form-status", { "aria-live": "polite" });
-    this.failed = dressedElement("p", "af-field-error", { role: "alert" });
-    const submit = dressedElement("button", "af-button af-primary", { type: "submit" });
+    this.root = element("form", "af-form", { novalidate: true, ...suppress });
+    this.all = element("fieldset", "af-form-fields", { "aria-label": data.label });
+    this.status = element("p", "af-form-status", { "aria-live": "polite" });
+    this.failed = element("p", "af-field-error", { role: "alert" });
+    const submit = element("button", "af-button af-primary", { type: "submit" });
     submit.textContent = data.submit;
     const buttons = element("div", "af-form-buttons");
     if (!data.instant) buttons.append(submit);

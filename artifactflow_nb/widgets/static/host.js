@@ -7,7 +7,7 @@
 const STYLE_ID = "af-style";
 
 /** Add the package's styles to a page or a shadow root, once. @param {Document | ShadowRoot} root */
-function dressPage(root) {
+function addStyles(root) {
   if (!UI_STYLE) return; // the page of a server has the styles
   let style = root.getElementById(STYLE_ID);
   if (style?.textContent === UI_STYLE) return;
@@ -29,9 +29,9 @@ function rgbOf(color) {
  * with light text has a dark theme.
  * @param {HTMLElement} host
  */
-function dressHost(host) {
+function prepareHost(host) {
   const root = host.getRootNode();
-  if (root instanceof ShadowRoot) dressPage(root);
+  if (root instanceof ShadowRoot) addStyles(root);
   if (document.querySelector("[data-jp-theme-light]")) return;
   host.classList.add("af-outside");
   takeTheme(host);

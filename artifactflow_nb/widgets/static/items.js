@@ -20,7 +20,7 @@ class Item {
     Object.assign(this, { list, of });
     this.fields = fields.map((data) => makeValueField({ ...data, doc: "", placeholder: data.doc }));
     this.root = element("li", "af-item");
-    this.group = dressedElement("div", "af-item-fields", { role: "group" });
+    this.group = element("div", "af-item-fields", { role: "group" });
     this.number = element("span", "af-item-number");
     this.up = plainButton("↑", () => list.move(this, -1));
     this.down = plainButton("↓", () => list.move(this, 1));
@@ -88,14 +88,14 @@ class ItemsField {
     this.data = data;
     this.label = data.label || data.name;
     const id = `af-${Math.random().toString(36).slice(2)}`;
-    this.root = dressedElement("div", "af-field af-field-items", { role: "group", "aria-labelledby": id });
-    const labelElement = dressedElement("div", "af-field-label", { id });
+    this.root = element("div", "af-field af-field-items", { role: "group", "aria-labelledby": id });
+    const labelElement = element("div", "af-field-label", { id });
     labelElement.textContent = this.label;
     const help = element("p", "af-field-help");
     help.textContent = data.doc ?? "";
-    this.error = dressedElement("p", "af-field-error", { role: "alert" });
-    this.status = dressedElement("p", "af-announcer", { "aria-live": "polite" });
-    this.box = dressedElement("ol", "af-items", { role: "list" });
+    this.error = element("p", "af-field-error", { role: "alert" });
+    this.status = element("p", "af-announcer", { "aria-live": "polite" });
+    this.box = element("ol", "af-items", { role: "list" });
     this.control = plainButton(translate("Add"), () => this.add());
     this.control.setAttribute("aria-label", translate("Add to {list}", { list: this.label }));
     const isBlank = (/** @type {FieldData} */ field) => !field.required && (!field.value || field.value.length === 0);

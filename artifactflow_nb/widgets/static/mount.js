@@ -14,10 +14,10 @@ class Mount {
   constructor(host, panel) {
     this.panel = panel;
     this.perform = (/** @type {string} */ act, /** @type {object} */ args) => panel.actions.perform(act, args);
-    this.root = dressedElement("section", "af-run af-live", { lang: UI_LANGUAGE });
+    this.root = element("section", "af-run af-live", { lang: UI_LANGUAGE });
     this.body = element("div", "af-tree");
-    this.announcer = dressedElement("div", "af-announcer", { role: "status", "aria-live": "polite" });
-    this.notice = dressedElement("div", "af-message", { role: "alert" });
+    this.announcer = element("div", "af-announcer", { role: "status", "aria-live": "polite" });
+    this.notice = element("div", "af-message", { role: "alert" });
     this.root.append(this.body, this.notice, this.announcer);
     // Remove the error of an earlier action before another action.
     const clearAndPerform = (/** @type {string} */ act, /** @type {object} */ args) => (act === "complete" || this.showNotice(""), this.perform(act, args));
@@ -166,7 +166,7 @@ class Mount {
       else this.tree.apply(update.tree ?? {});
       this.tick();
     };
-    const keep = () => this.answerPosition.keepWhile(Boolean(update.ended), () => this.follower.keepWhile(() => keepWriting(this.body, change)));
+    const keep = () => this.answerPosition.keepWhile(Boolean(update.ended), () => this.follower.keepWhile(() => keepPreviewInFull(this.body, change)));
     // Only a new card is revealed: the position of a view costs a layout of the page, and a page may show many runs.
     if (update.tree?.shape?.some(([, , , kind]) => kind === "approval")) revealCard(this.root, keep);
     else keep();

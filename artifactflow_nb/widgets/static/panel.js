@@ -75,7 +75,7 @@ class Panel {
     const detached = this.mounts.filter((mount) => mount.isDetached);
     for (const host of [...this.outputs, ...this.rendered]) {
       if (isMountedIn(this, host)) continue;
-      dressHost(host);
+      prepareHost(host);
       const mount = detached.shift();
       if (mount) mount.moveTo(host);
       else this.mountIn(host);

@@ -108,7 +108,7 @@ class AnswerPosition {
  * stay at the same line.
  * @param {HTMLElement} body @param {() => void} change
  */
-function keepWriting(body, change) {
+function keepPreviewInFull(body, change) {
   const writing = body.querySelector(".af-writing");
   change();
   const preview = writing && !writing.isConnected ? body.querySelector(".af-approval .af-preview") : null;

@@ -35,7 +35,7 @@ function controlKey(control) {
 const guards = new Set();
 
 /** @param {(guard: PointerGuard) => void} act */
-function forEachShown(act) {
+function forEachVisibleGuard(act) {
   for (const reference of guards) {
     const guard = reference.deref();
     if (!guard) guards.delete(reference);
@@ -43,8 +43,8 @@ function forEachShown(act) {
   }
 }
 
-setInterval(() => forEachShown((guard) => guard.check()), POINTER_CHECK_MS);
-document.addEventListener("scroll", () => forEachShown((guard) => guard.checkSoon()), { capture: true, passive: true });
+setInterval(() => forEachVisibleGuard((guard) => guard.check()), POINTER_CHECK_MS);
+document.addEventListener("scroll", () => forEachVisibleGuard((guard) => guard.checkSoon()), { capture: true, passive: true });
 
 class PointerGuard {
   /** @param {HTMLElement} root of a view @param {() => void} onRefused called after a click that did nothing */

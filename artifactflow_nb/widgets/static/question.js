@@ -10,15 +10,15 @@
  */
 function makeQuestionControls(data, perform, card) {
   const { request, title, choices } = data;
-  const root = dressedElement("fieldset", "af-approval-controls", { "aria-label": translate("Your answer: {title}", { title }) });
-  const status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
-  const error = dressedElement("p", "af-field-error", { role: "alert" });
+  const root = element("fieldset", "af-approval-controls", { "aria-label": translate("Your answer: {title}", { title }) });
+  const status = element("p", "af-approval-status af-quiet", { "aria-live": "polite" });
+  const error = element("p", "af-field-error", { role: "alert" });
 
   /** @param {"instruct" | "deny"} choice @param {string} note @returns {Promise<ActionResult>} */
   async function send(choice, note) {
     const focused = /** @type {HTMLElement} */ (focusedElement());
     root.dataset.decided = "yes";
-    if (card.contains(focused)) moveFocusOn(card); // first, because a disabled control loses the focus
+    if (card.contains(focused)) focusNextCard(card); // first, because a disabled control loses the focus
     root.disabled = true;
     error.textContent = "";
     status.textContent = translate("Waiting for the kernel …");

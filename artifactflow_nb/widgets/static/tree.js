@@ -8,10 +8,13 @@
  * @typedef {(data: any, key: string, root: HTMLElement) => HTMLElement} Maker `root`: the element of the node
  */
 
-/** @param {string} name @param {string} [css] @returns {HTMLElement} */
-function element(name, css = "") {
+/** @param {string} name @param {string} [css] @param {object} [attributes] undefined and false values are omitted @returns {HTMLElement} */
+function element(name, css = "", attributes = {}) {
   const node = document.createElement(name);
   node.className = css;
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== false) node.setAttribute(key, value === true ? "" : String(value));
+  }
   return node;
 }
 

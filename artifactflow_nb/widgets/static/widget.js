@@ -2,7 +2,7 @@
 
 /** Called once per page, even if the widget is not displayed. @param {{model: any}} context */
 function initialize({ model }) {
-  dressPage(document);
+  addStyles(document);
   const shown = model.get("key") ? new Panel(model) : new EndedRuns(model);
   return () => shown.close();
 }
