@@ -197,7 +197,7 @@ def _name(values: Mapping[str, Any]) -> str:
         return validate_block_name(str(values.get("name") or ""))
     except UsageError:
         problem = translate(
-            "This cannot be the name: a name has 1 to {most} characters, no '/' and no '@' at its beginning.",
+            "This cannot be the name: a name has 1 to {most} characters, contains no '/' and does not begin with '@'.",
             most=MAX_NAME_CHARS,
         )
         raise FormError({"name": problem}) from None

@@ -288,9 +288,9 @@ class ProjectInfo:
         return name
 
     def advanced(self, phase: str | None) -> Self:
-        """Copy with another current phase, by default the next phase.
+        """Return a copy with another current phase, by default the next phase.
 
-        Errors: `UsageError` for an unknown phase, or if the last phase is reached.
+        Errors: `UsageError` for an unknown phase, or if no phase follows the current phase.
         """
         target = self.phase_name(phase) if phase else self.next_phase
         if target is None:

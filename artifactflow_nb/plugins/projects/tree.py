@@ -116,8 +116,8 @@ def validate_block_name(name: str) -> str:
     stored = " ".join(normalize_accents(storable_text(str(name))).split())
     if not stored or len(stored) > MAX_NAME_CHARS or "/" in stored or stored.startswith("@"):
         raise UsageError(
-            f"A block cannot be called {brief(stored)}: a name has 1 to {MAX_NAME_CHARS} characters, no '/' and no '@' "
-            "at its beginning."
+            f"A block cannot be called {brief(stored)}: a name has 1 to {MAX_NAME_CHARS} characters, contains no '/' "
+            "and does not begin with '@'."
         )
     return stored
 
@@ -365,7 +365,7 @@ class BlockTree:
         return self._ordered.get(block_id)
 
     def with_blocks(self, blocks: Iterable[Block]) -> Self:
-        """Copy with these blocks added or replaced."""
+        """Return a copy in which these blocks are added or replaced."""
         return type(self)(
             (*self, *self.deleted.values(), *blocks), self.phases, self.used_ids, self.redact, self.phases_by_label
         )
