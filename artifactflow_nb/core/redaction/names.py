@@ -84,7 +84,7 @@ def _words(name: str) -> list[str]:
 
 @lru_cache(_CACHE_SIZE)
 def names_secret(name: str) -> bool:
-    """Whether a name is the name of a secret: `api_key`, `clientSecret`, `X-Auth-Token`, `password`.
+    """Return whether a name is the name of a secret: `api_key`, `clientSecret`, `X-Auth-Token`, `password`.
 
     `key` and `token` alone do not name a secret, because tables have keys and texts have tokens.
     """
@@ -97,18 +97,18 @@ def names_secret(name: str) -> bool:
 
 
 def names_password(name: str) -> bool:
-    """Whether a name is the name of a password; a password may consist of words."""
+    """Return whether a name is the name of a password; a password may consist of words."""
     return ("pass" in name.lower() or "pwd" in name.lower()) and names_secret(name)
 
 
 def may_name_secret(name: str) -> bool:
-    """Whether the name of a query parameter can be the name of a secret; `key` and `token` alone can be, too."""
+    """Return whether the name of a query parameter can be the name of a secret; `key` and `token` alone can be, too."""
     return any(word.endswith(_QUERY_WORDS) and word not in _FALSE_KEYS for word in _words(name))
 
 
 @lru_cache(_CACHE_SIZE)
 def is_secret_variable(name: str, value: str) -> bool:
-    """Whether an environment variable holds a secret, by its name and value.
+    """Return whether an environment variable holds a secret, by its name and value.
 
     Values that occur in ordinary texts do not count: values of fewer than 8 characters, plain numbers, words of up to
     16 letters, paths, addresses without a user, and repetitions of one or two characters.
@@ -121,7 +121,7 @@ def is_secret_variable(name: str, value: str) -> bool:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a quoted value next to a name is a secret; False for placeholders and names of variables."""
+    """Return whether a quoted value next to a name is a secret; False for placeholders and names of variables."""
     if not names_secret(name) or MASK in value or is_placeholder(value) or not has_content(value):
         return False
     credential = AUTH_SCHEME.sub("", value, count=1)
@@ -129,12 +129,12 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def has_content(value: str) -> bool:
-    """Whether a value has enough letters and digits for a secret."""
+    """Return whether a value has enough letters and digits for a secret."""
     return sum(character.isalnum() for character in value) >= _MIN_ALNUM
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value is written in place of a secret: `optional`, `OPENAI_API_KEY`, `Bearer $TOKEN`."""
+    """Return whether a value is written in place of a secret: `optional`, `OPENAI_API_KEY`, `Bearer $TOKEN`."""
     if scheme := AUTH_SCHEME.match(value):
         value = value[scheme.end() :]
     is_listed = value.lower() in _PLACEHOLDER_WORDS
@@ -142,24 +142,24 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_literal(value: str) -> bool:
-    """Whether a value is neither a single word nor a placeholder."""
+    """Return whether a value is neither a single word nor a placeholder."""
     return is_not_a_word(value) and not is_placeholder(value)
 
 
 def is_path(value: str) -> bool:
-    """Whether a value is a path or an address, and not base64, which can also start with a slash."""
+    """Return whether a value is a path or an address, and not base64, which can also start with a slash."""
     if not _ADDRESSED.match(value):
         return False
     return not any(map(_RANDOM_PART.fullmatch, re.split(r"[/\\]", value)))
 
 
 def is_not_a_word(value: str) -> bool:
-    """Whether a value is not a single word in lower case, upper case or with a capital."""
+    """Return whether a value is not a single word in lower case, upper case or with a capital."""
     return len(value) > _MAX_WORD or not (value.isalpha() and (value[1:].islower() or value.isupper()))
 
 
 def looks_random(value: str) -> bool:
-    """Whether a value has digits, or is long with letters of both cases, and is neither a path nor a placeholder."""
+    """Return whether a value, no path or placeholder, has digits, or is long and has letters of both cases."""
     if is_path(value) or is_placeholder(value):
         return False
     if _DIGIT.search(value):
@@ -169,7 +169,7 @@ def looks_random(value: str) -> bool:
 
 
 def looks_like_password(value: str) -> bool:
-    """Whether a value without quotes can be a password: letters with digits or signs, or words joined by hyphens."""
+    """Return whether an unquoted value can be a password: letters with digits or signs, or words joined by hyphens."""
     if len(value) < _MIN_PASSWORD or is_path(value) or is_placeholder(value) or _ATTRIBUTE.fullmatch(value):
         return False
     if _DIGIT.search(value):

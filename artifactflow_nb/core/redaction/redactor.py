@@ -112,7 +112,7 @@ class Redactor:
 
 
 def is_searchable(secret: str) -> bool:
-    """Whether texts are searched for a known secret; a placeholder or a part of the mask is not searched for."""
+    """Return whether texts are searched for a known secret; placeholders and parts of the mask are not."""
     secret = secret.strip()
     return _is_long_enough(secret) and secret not in MASK and MASK not in secret
 
@@ -149,7 +149,7 @@ def _spellings(secret: str) -> Iterator[str]:
 
 
 def is_same_text(recorded: str, now: str) -> bool:
-    """Whether two texts are equal if each mask in `recorded` stands for one secret in `now`.
+    """Return whether two texts are equal if each mask in `recorded` stands for one secret in `now`.
 
     A mask stands for no spaces, quotes, brackets or separators: no mask hides a change of the text around a secret.
     """
