@@ -134,7 +134,7 @@ class GradeStore:
         tested = {name for (name,) in self._rows(sql, runs=orjson.dumps(runs).decode())}
         judge = self.judge_model(rubric)
         if rubric.model not in {None, judge}:
-            raise UsageError(f"The judge is {judge!r} by agent_models; remove model={rubric.model!r} of the rubric.")
+            raise UsageError(f"agent_models sets the judge to {judge!r}; remove model={rubric.model!r} of the rubric.")
         if judge in tested and not rubric.may_judge_itself:
             raise UsageError(
                 f"The judge of {rubric.name!r} would be {judge!r}, the model of an answer. Pass model= with another "

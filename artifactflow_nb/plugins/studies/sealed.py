@@ -118,7 +118,7 @@ def sealed_parts(data: bytes) -> SealedParts:
 
 
 def import_study(db: sqlite3.Connection, content: Mapping[str, Any], runs: list[SealedParts]) -> None:
-    """Store a checked study with its runs; `Conflict` if the store has another study or run of the name or id."""
+    """Store a checked study with its runs; `Conflict` for another study of the same name, or another run of an id."""
     (study,) = content[tables.STUDY_TABLE.name]
     if study["name"] in tables.study_names(db):
         if tables.load_study(db, study["name"]).study_id == study["study_id"]:

@@ -67,7 +67,7 @@ class Study(GradedStudy):
         return self._stored.state
 
     def _resume(self) -> Self:
-        """Drive the study here, unless it has ended or another kernel drives it; return at once."""
+        """Drive the study in this process, unless it has ended or another kernel drives it; return at once."""
         drivers = self._thread.engine.service(StudyDrivers)
         self._thread.call(drivers.drive(self.name, self._workers))
         return self
@@ -231,7 +231,7 @@ class Study(GradedStudy):
         return pd.concat([frame[first], further, frame.drop(columns=first)], axis=1)
 
     def answers(self) -> "pd.DataFrame":
-        """The answers: a row per question, a column per combination of factors, and of repeats if there are several."""
+        """Return the answers: a row per question, a column per combination of factors, and of repeats if several."""
         frame, spec = self.df, self._stored.spec
         columns = [*spec["vary"], *(["repeat"] if spec["repeats"] > 1 else [])]
         if not columns:

@@ -273,7 +273,7 @@ def test_judge_is_never_the_model_of_an_answer_unless_allowed(workbench: OpenWor
 
 def test_judge_of_the_workbench_cannot_be_replaced_in_silence(graded_study: Any) -> None:
     _, study = graded_study()
-    with pytest.raises(UsageError, match="The judge is 'judge' by agent_models; remove model='large'"):
+    with pytest.raises(UsageError, match="agent_models sets the judge to 'judge'; remove model='large'"):
         study.grade(af.graders.rubric("Is it clear?", model="large"))
 
 
