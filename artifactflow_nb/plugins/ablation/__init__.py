@@ -240,7 +240,7 @@ class Ablation(CardMixin):
 
     @cached_property
     def _resting_on(self) -> dict[str, list[str]]:
-        """The supported claims of the run that no other read source supports, by the address of their source."""
+        """The supported claims that the run's other read sources do not support, by the address of the cited source."""
         try:
             from artifactflow_nb.plugins.claims.checker import check
             from artifactflow_nb.plugins.claims.sources import Source

@@ -24,7 +24,7 @@ def serve(options: argparse.Namespace) -> None:
     try:
         from acp import run_agent, stdio_streams
     except ImportError:
-        raise UsageError("The command acp needs its protocol: pip install 'artifactflow-nb[acp]'") from None
+        raise UsageError("The command acp needs a missing package: pip install 'artifactflow-nb[acp]'") from None
     from artifactflow_nb.plugins.acp.agent import ResearchAgent
     from artifactflow_nb.server.lifecycle import open_lifecycle
 

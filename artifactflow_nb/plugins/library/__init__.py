@@ -64,7 +64,7 @@ class Publication(BaseModel):
 
     Attributes:
         files: The hash of the sealed file of each run, by the id of the run.
-        owners: The run whose file contains a run, by the id of the contained run, which is that run or a subrun.
+        owners: The id of the run whose file contains a run or subrun, by the id of the contained run or subrun.
         frames: The hash of the Parquet file of each frame, by the name of the frame.
     """
 

@@ -297,7 +297,7 @@ def read_ris(text: str) -> Bibliography:
     if fields:
         problems.append(f"the entry in line {start}, which has no end,")
     if not works:
-        raise UnreadableFile("has no entry of a bibliography in RIS")
+        raise UnreadableFile("has no entry in RIS format")
     return Bibliography(tuple(works[:_MAX_ENTRIES]), tuple(problems))
 
 

@@ -141,7 +141,7 @@ async def test_connection_is_locked_even_without_the_check() -> None:
         ("SELECT 'nan'::DOUBLE, 1.50::DECIMAL(5, 2), DATE '2020-01-02', 9::HUGEINT", [[None, 1.5, "2020-01-02", 9]]),
     ],
 )
-async def test_select_on_rows_runs(process: QueryProcess, sql: str, expected: list[list[object]]) -> None:
+async def test_select_statement_is_executed(process: QueryProcess, sql: str, expected: list[list[object]]) -> None:
     assert await rows(process, sql) == expected
 
 

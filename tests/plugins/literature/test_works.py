@@ -263,7 +263,7 @@ def test_ris_is_read_with_names_dates_and_pages() -> None:
     assert (work.title, work.year, work.venue, work.doi) == ("Herons", 2020, "Journal of Birds", "10.1000/x")
     assert (work.abstract, work.item["page"]) == ("First line second line.", "1-10")
     assert found.truncation == "the entry in line 16, which has no end, cannot be read"
-    with pytest.raises(UnreadableFile, match="no entry of a bibliography in RIS"):
+    with pytest.raises(UnreadableFile, match="no entry in RIS format"):
         read_ris("no RIS")
 
 
