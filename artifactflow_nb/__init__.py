@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# LangGraph reads this when it is imported: checkpoints load plain JSON types only.
+# LangGraph reads this variable during its import: checkpoints then load plain JSON types only.
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
 
 __all__ = [

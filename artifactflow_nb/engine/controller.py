@@ -461,7 +461,7 @@ class ExecutionController:
     async def check_decision(
         self, request: ApprovalRequest, run: StoredRun, decision: Decision, *, keeps_models: bool = True
     ) -> None:
-        """Raise `UsageError` if the decision on a request of the run cannot be carried out here.
+        """Raise `UsageError` if this engine cannot carry out the decision on a request of the run.
 
         That is, the run, the tool or the budget is not available, or the edited parameters do not fit. If
         `keeps_models` is false, the run may continue with other models than at its start.

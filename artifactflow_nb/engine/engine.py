@@ -298,7 +298,7 @@ class Engine:
         }
 
     def _search_action(self) -> str:
-        """Return the action of a search, for approval requests; empty for a search engine that the person wrote."""
+        """Return the action of a search for approval requests, or an empty string for a search engine of the person."""
         places = ["your sources"] * (LOCAL in self._search) + ["the web"] * any(
             name in SERVICES for name in self._search
         )
@@ -376,7 +376,7 @@ class Engine:
     def known_models(self, db: sqlite3.Connection) -> list[str]:
         """Return the models that are configured, have a price or were used; `list_models` asks the endpoint.
 
-        A used model must have the provider of an agent: an endpoint does not know the offline model, for example.
+        A used model is listed only if an agent has the same provider: an endpoint does not know the offline model.
         """
         agents = [agent for agent in self.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
         used = load_models(db, {agent.model.provider for agent in agents})

@@ -76,7 +76,7 @@ class FlowRegistry(Mapping[str, Flow]):
     def register(self, name: str, own: OwnFlow) -> None:
         """Add the flow of a user, which replaces a flow of the same name.
 
-        Errors: `UsageError` for another type of value, or the name of a flow spec.
+        Errors: `UsageError` for a value that is not an `OwnFlow`, and for a name that a flow spec has.
         """
         self._own[self._checked(name)] = self._registered(own)
 

@@ -242,14 +242,14 @@ class Settings(BaseSettings):
         return self.mode or ("record" if self.record is not None else "replay")
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy within the process, keys included, with some values replaced."""
+        """Return a copy for this process, including keys, with some values replaced."""
         del deep  # the values are frozen
         changes = dict(update or {})
         chosen = self.model_fields_set | changes.keys()
         return cast("Self", self.model_construct(_fields_set=chosen, **{**dict(self), **changes}))
 
     def __getstate__(self) -> dict[Any, Any]:
-        """The state for copies and pickles: without keys, logins in addresses and MCP servers."""
+        """Return the state for copies and pickles, without keys, logins in addresses and MCP servers."""
         state = super().__getstate__()
         return {**state, "__dict__": {**_without_secrets(self), **dict.fromkeys(SECRET_SETTINGS), "mcp": {}}}
 
@@ -305,7 +305,7 @@ class Settings(BaseSettings):
     @field_validator("graph_config", mode="before")
     @classmethod
     def _path_or_values(cls, config: Any) -> Any:
-        """A path, or a mapping with its keys as texts; `GraphConfig` checks the content."""
+        """Return a path, or a mapping with all keys as texts; `GraphConfig` checks the content."""
         if isinstance(config, Mapping):
             return {str(name): value for name, value in config.items()}
         if isinstance(config, str | Path | None):
@@ -321,9 +321,9 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_others: Any, **_sources: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources of settings by precedence: arguments, environment, file. An empty variable is not set.
+        """Return the sources of settings by precedence: arguments, environment, file. An empty variable is ignored.
 
-        Errors: `UsageError` if the file needs a permission of the person.
+        Errors: `UsageError` if the file has effects that the person has not permitted.
         """
         variables = {name: text for name, key in ENVIRONMENT_VARIABLES.items() if (text := os.environ.get(key))}
         file = FolderFile.read(Path(SETTINGS_FILE), _effect_of)
@@ -349,7 +349,7 @@ SECRET_SETTINGS, _ADDRESSES = (
 
 
 def _without_secrets(settings: Settings) -> dict[str, Any]:
-    """The settings by name, with addresses without user and password, and with masked secrets in `extra_body`."""
+    """Return the settings by name, without logins in addresses, and with masked secrets in `extra_body`."""
     addresses = {name: display_address(value) for name in _ADDRESSES if (value := getattr(settings, name))}
     return {**dict(settings), **addresses, "extra_body": Redactor().redact_value(settings.extra_body)}
 

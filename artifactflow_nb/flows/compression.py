@@ -146,7 +146,7 @@ def window_scale(window: int, messages: Sequence[Message]) -> float:
 
 
 def should_compress(messages: Sequence[Message], level: str) -> bool:
-    """Whether the messages have more characters than the level allows."""
+    """Return whether the messages have more characters than the level allows."""
     return message_chars(messages) > COMPRESSION_LEVELS[level]
 
 
@@ -231,7 +231,7 @@ def _oldest_left_out(
 ) -> tuple[list[list[Message] | None], int]:
     """Replace the oldest units by None until the excess is gone; return the units and the remaining excess.
 
-    The marker of each gap counts; otherwise the longest message would be cut to make room for the marker.
+    The excess includes the markers of gaps; otherwise the longest message would be cut to make room for markers.
     """
     remaining: list[list[Message] | None] = []
     for index, unit in enumerate(units):

@@ -140,7 +140,7 @@ class EventWriter:
 
     @contextmanager
     def storing(self) -> Iterator[None]:
-        """A block that stamps, stores and then publishes events.
+        """Open a block that stamps, stores and then publishes events.
 
         Events of parallel jobs that get higher numbers meanwhile are published when the block ends. So the numbers
         arrive in ascending order, and a reader that continues after its last number misses no event. No `await` may

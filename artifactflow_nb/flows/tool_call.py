@@ -42,9 +42,9 @@ Perform = Callable[[], Awaitable[ToolResult]]
 
 
 class AskingCall:
-    """A call that asks the person while it runs. While a question is open, the run waits, and the call stays here.
+    """A call that asks the person while it runs: the run waits for the answer, and the call remains in memory.
 
-    A call whose process died has an unknown outcome, like any other call that has started.
+    If the process dies, the outcome of the call is unknown, as for any other call that has started.
 
     Args:
         ctx: The run.

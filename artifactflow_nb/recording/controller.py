@@ -209,7 +209,7 @@ class RecordingController(ExecutionController):
         return playback.task
 
     def _check_not_played_elsewhere(self, run: StoredRun) -> None:
-        """Raise an error for a run of a graph that another workbench played: here the graph would start again."""
+        """Raise an error for a run of a graph that another workbench played: this workbench would restart the graph."""
         if run.mode in PLAYED and GRAPH_SETTING in run.settings and run.status in {RUNNING, WAITING}:
             raise UsageError(
                 f"The run {run.run_id} was played from a cassette by another workbench, which must continue it. "
