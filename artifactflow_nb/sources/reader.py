@@ -98,12 +98,12 @@ ReadOutcome = PreparedDocument | UnchangedFile | RejectedFile
 
 
 def extractor_name(extractor: Extractor) -> str:
-    """The stored name of an extractor, with the index version."""
+    """Return the stored name of an extractor, with the index version."""
     return f"{extractor.name}/{INDEX_VERSION}"
 
 
 def is_unchanged(file: FoundFile, known: IndexedFile | None, extractor: Extractor) -> bool:
-    """Whether size, modification time and extractor of a file equal the values of its source."""
+    """Return whether size, modification time and extractor of a file equal the stored values of the source."""
     return known is not None and (known.size, known.mtime_ns, known.extractor) == (
         file.size,
         file.mtime_ns,

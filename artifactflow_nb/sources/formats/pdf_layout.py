@@ -52,9 +52,9 @@ class Fragment(NamedTuple):
 
 
 def read_columns(boxes: Sequence[Fragment]) -> list[Fragment]:
-    """Order the lines of a page by column if the file has them by row; return an empty list for any other order.
+    """Return the lines of a page column by column if the file has the lines row by row; otherwise an empty list.
 
-    Tables are unchanged, since cells do not fill the columns.
+    Tables keep their order, since cells do not fill the columns.
     """
     if len(boxes) < _MIN_FRAGMENTS:
         return []

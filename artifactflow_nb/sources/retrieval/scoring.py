@@ -163,7 +163,7 @@ class Scorer:
 
     @cached_property
     def _identity_shares(self) -> dict[str, float]:
-        """Factors of known names, and of everyday words that no passage has beside a known name; other terms have 1.
+        """Factors of known names and, beside a known name, of everyday words that no passage has; other terms have 1.
 
         The person may have chosen such an everyday word: "strong" for a light whose range the text gives.
         """
@@ -174,7 +174,7 @@ class Scorer:
 
     @cached_property
     def _unknown_words(self) -> dict[str, float]:
-        """The number of words for which each name or Chinese pair counts that no passage has."""
+        """The weight, in words, of each name and each Chinese pair of characters that no passage has."""
         occurring = {term for term, count in self.counts.counts.items() if count}
         weights = dict.fromkeys(self.query.names - occurring, _NAME)
         for chain in self.query.chains:
@@ -185,10 +185,10 @@ class Scorer:
 
 
 def _share(chain: Sequence[str], unknown: Sequence[int]) -> dict[str, float]:
-    """Return for how many words each of several neighbouring unknown pairs of characters counts.
+    """Return the number of words that each pair in a row of unknown pairs of characters represents.
 
-    Characters that also belong to a known neighbouring pair do not count: an unknown pair between two known pairs
-    lies across two words and represents no word.
+    A character that also belongs to a known pair beside the row is not counted: an unknown pair between two known
+    pairs lies across two words and represents no word.
     """
     n_neighbours = (unknown[0] > 0) + (unknown[-1] + 1 < len(chain))
     hidden = len(chain[unknown[0]]) + len(unknown) - 1 - n_neighbours

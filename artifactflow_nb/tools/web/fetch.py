@@ -37,7 +37,7 @@ class WebText:
     """Text of a page or document.
 
     Attributes:
-        truncation: Description of the cut, if the text is incomplete, or an empty string.
+        truncation: Description of what is missing, or an empty string for a complete text.
     """
 
     title: str
