@@ -329,7 +329,7 @@ class ArtifactFlowMagics(Magics):
         if not any(value is wb for wb in workbenches.values()):
             names = ", ".join(workbenches) or "none"
             raise UsageError(
-                f"{WORKBENCH_OPTION} is {brief(name)}, which is not a variable with a workbench. There are: {names}."
+                f"{WORKBENCH_OPTION} is {brief(name)}, which is not a variable with a workbench. Workbenches: {names}."
             )
         workbench: Workbench = value
         return workbench

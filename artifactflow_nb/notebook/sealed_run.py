@@ -153,7 +153,7 @@ class SealedRun(SealedRunAccessors, Frames, CardMixin, RunRecord):
         return SavedRunView(saved_run(self._client))
 
     def timeline(self) -> "SavedRunView":
-        """The calls of the run in time, with a lane per agent."""
+        """Return a drawing of the calls of the run over time, with a lane per agent."""
         from artifactflow_nb.analysis.plots.frame_spans import spans_from_frames
         from artifactflow_nb.analysis.plots.svg import BOTH_STYLE, figure
         from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg

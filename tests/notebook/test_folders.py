@@ -98,7 +98,7 @@ def test_prompt_file_that_is_read_later_is_found(move: Callable[[], Path]) -> No
         assert wb.ask("Anything?").wait().status == "completed"
 
 
-def test_replay_plays_its_cassette(move: Callable[[], Path]) -> None:
+def test_replay_plays_the_cassette_after_a_change_of_folder(move: Callable[[], Path]) -> None:
     with af.Workbench(model=af.ScriptedModel(["Yes."]), interactive=False, record="runs.jsonl") as wb:
         wb.ask("Is it?").wait()
     with af.Workbench(replay="runs.jsonl", interactive=False) as wb:

@@ -195,7 +195,7 @@ def test_newest_of_several_workbenches_is_used_and_named(
     assert completions(shell, "%af --wb wb metrics ") == [shell.user_ns["mine"].run_id]
     assert shell.user_ns["mine"].run_id not in completions(shell, "%af --wb nobody metrics ")
     message = cell_error(shell, capsys, "%af --wb nobody runs")
-    assert "--wb is 'nobody', which is not a variable with a workbench. There are: wb, other." in message
+    assert "--wb is 'nobody', which is not a variable with a workbench. Workbenches: wb, other." in message
     assert "must follow" in cell_error(shell, capsys, "%af runs --wb")
     other.close()
     assert [run.run_id for run in run_cell(shell, "%af runs")] == [shell.user_ns["mine"].run_id]

@@ -114,7 +114,7 @@ def test_blocks_are_arranged_by_names_and_handles(paper: Project) -> None:
 
 
 def test_dependencies_are_names_or_handles(paper: Project) -> None:
-    """A handle is unambiguous, also if the name of another block is its id."""
+    """A handle is unambiguous, even if the id of its block is the name of another block."""
     first = paper["Method"].rename("First")
     paper.add("method", "Another.")
     assert paper["Summary"].set(depends_on=[first, "method"]).depends_on == ("method", "method_2")
