@@ -147,7 +147,7 @@ class ArtifactPanel(PolledView):
     async def _choose_branch(self, conversation: Conversation) -> None:
         """Choose the branch to show: the active branch, or the branch of an unfinished edit.
 
-        During an edit its branch remains chosen even if another branch becomes active, unless the branch was deleted.
+        During an edit the edited branch remains chosen even if another branch becomes active, unless it was deleted.
         """
         current, active = self._message_id, conversation.active_message_id
         self._is_branch_inactive = False
@@ -157,7 +157,7 @@ class ArtifactPanel(PolledView):
         self._message_id = current if self._is_branch_inactive else active
 
     def _ensure_choice(self) -> None:
-        """Keep the chosen artifact, or choose the newest; another artifact replaces a plan that no person chose."""
+        """Choose the newest artifact if no artifact is chosen, or only a plan that the view chose by default."""
         if self._single_id:
             self._histories = {key: history for key, history in self._histories.items() if key == self._single_id}
         is_replaced = self._chosen == TASK_PLAN_ID and not self._is_by_person and self._form is None
@@ -408,7 +408,7 @@ class ArtifactPanel(PolledView):
         self.screen.effect(act.page, "cell", source=source, cell_type="code" if is_code else "markdown")
 
     async def act_table(self, act: PageAction) -> None:
-        """Add a cell that returns a table of the displayed version as a frame, by its `index`."""
+        """Add a cell that returns one table of the displayed version as a frame; `index` selects the table."""
         shown = self._shown
         writer = next((version.run_id for version in reversed(shown.history if shown else ()) if version.run_id), None)
         if shown is None or writer is None:  # only an artifact of a run can be named in a line

@@ -104,7 +104,7 @@ class FoldedTree:
                 self._items.setdefault(parent, []).append(TreeItem(entry, newest[message_id]))
 
     def children(self, parent: TreeEntry | FoldedMessages | None) -> Sequence[TreeItem]:
-        """The items below a message or a fold, the oldest first; the roots for None."""
+        """Return the items below a message or a fold, the oldest first; for None, return the roots."""
         if isinstance(parent, FoldedMessages):
             return self._items.get(parent.message_ids[0], ())
         return self._items.get(None if parent is None else parent.message_id, ())

@@ -85,7 +85,7 @@ class ConversationPicker:
         await self.load()
 
     def nodes(self, chosen: str | None) -> tuple[Node, Node]:
-        """The search form and the list, with the chosen conversation marked."""
+        """Build the search form and the list, with the chosen conversation marked."""
         name, search = translate("Search conversations"), translate("Search")
         words = Field("words", "text", label=name, placeholder=search, hide_label=True, keep=True)
         form = form_node("search", "search", search, name, [words], css="af-tree-search")

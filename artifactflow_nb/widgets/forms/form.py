@@ -257,7 +257,7 @@ def _field_value(shape: Shape, value: Any) -> tuple[FieldKind, FieldValue]:
 
 
 def _has_line_break(text: str) -> bool:
-    """Return whether an HTML field with one line would change the text."""
+    """Return whether the text has a line break, which an HTML field with one line would remove."""
     return "\n" in text or "\r" in text
 
 

@@ -56,7 +56,7 @@ class PlacedNode:
 
 
 class TreeDiff:
-    """Computes patches from the tree that the page has to the current tree.
+    """Computes patches that turn the tree of the page into the current tree.
 
     A node that is the identical object in the same position is skipped with its children, so finished parts of a view
     cost nothing.

@@ -45,7 +45,7 @@ def plan_field(field: Field) -> Field:
         return labelled
 
     def of_step(columns: Iterable[Field]) -> tuple[Field, ...]:
-        # A list of tools without choices would be a field for typed names.
+        # Without choices, a list of tools would be a field in which the person types names.
         shown = (column for column in columns if column.kind != "list" or column.choices)
         return tuple(
             replace(
