@@ -109,7 +109,7 @@ def test_report_is_a_valid_executed_notebook(reported: Reported) -> None:
 
 
 def test_report_reproduces_its_outputs_from_its_two_files(reported: Reported, tmp_path: Path) -> None:
-    """In a clean folder without a network, executing the report gives its stored outputs again."""
+    """The report, executed in a clean folder without a network, gives the same outputs as before."""
     clean = tmp_path / "clean"
     clean.mkdir()
     for file in (reported.notebook, reported.sealed):

@@ -55,7 +55,7 @@ async def test_run_with_only_calls_fails_and_lists_the_calls(open_engine: OpenEn
 
 
 async def test_lead_learns_that_a_job_ended_with_a_call(open_engine: OpenEngine) -> None:
-    """The result is the earlier prose of the job."""
+    """The lead gets the prose that the job wrote before, and a note about the call."""
     searching = [f"I found the page {n}. {call('web_search', query='ferry')}" for n in range(3)]
     turns = [delegate("search_agent", "Find it."), *searching, call("web_search", query="x"), CITED]
     engine = await open_engine(turns)

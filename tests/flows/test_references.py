@@ -51,7 +51,7 @@ def test_references_are_found_in_a_text(text: str, named: list[str]) -> None:
     ],
 )
 def test_invalid_reference_is_reported(text: str, message: str) -> None:
-    """A longer word than a name is unknown; an ambiguous name is reported with its paths."""
+    """A word that only begins with a name is unknown; an ambiguous name is reported with its paths."""
     known = tree("A", "A/X", "B", "B/X") if text == "@X" else KNOWN
     with pytest.raises(af.errors.UsageError, match=message):
         referenced_blocks(known, text)

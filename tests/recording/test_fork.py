@@ -162,7 +162,7 @@ def test_fork_is_recorded_and_replayed(tmp_path: Path) -> None:
 
 
 def test_fork_continues_in_another_process(tmp_path: Path) -> None:
-    """The change is stored with the run, so that a waiting fork can be decided later."""
+    """The change is stored with the fork, so a person can decide on a waiting fork in another process."""
     with open_workbench(tmp_path, model=ScriptedModel(script), approvals="approve", record=tmp_path / "c.jsonl") as wb:
         run = wb.ask("Fruit?").wait(20)
         number = next(step.number for step in run.steps if step.name == "create_artifact")

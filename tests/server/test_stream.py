@@ -284,7 +284,7 @@ def test_late_readers_of_parallel_jobs_get_each_text_once(serve: Serve) -> None:
     assert [event.id for event in late] == sorted(event.id for event in late)
 
 
-def test_completed_call_says_its_content_and_success(serve: Serve) -> None:
+def test_event_of_a_completed_call_has_content_and_success(serve: Serve) -> None:
     client = serve(["At nine."])
     [completed] = [event for event in client.events(client.ask("When?")["thread_id"]) if event.event == "llm_complete"]
     assert (completed.data["content"], completed.data["text"], completed.data["success"]) == (*["At nine."] * 2, True)

@@ -131,7 +131,7 @@ def test_data_at_the_edges_of_pages_stays(edges: list[str]) -> None:
 
 
 def test_line_that_differs_by_the_page_number_is_a_head() -> None:
-    """On the first page the line stands below a head that stays there."""
+    """The line is removed except on the first page, where another head stands above the line."""
     pages = pages_of(*(f"A. Smith: Herons {n}" for n in range(1, 5)), foot=False)
     assert not [page for page in pages if "Smith" in page][1:]
 

@@ -279,7 +279,7 @@ def test_unchanged_form_approves_original_parameters() -> None:
 
 
 def test_invalid_decision_is_an_error() -> None:
-    """Errors name their fields; values that no page sends are refused, too."""
+    """An error names the invalid fields; values that no page sends are refused, too."""
     with pytest.raises(FormError) as caught:
         decide({"copies": "many"})
     assert caught.value.fields.keys() == {"copies"}

@@ -140,14 +140,14 @@ def test_job_line_says_its_activity_in_words() -> None:
     assert "900 ms · " in line()
 
 
-def test_activities_and_sentences_are_those_of_tools_that_exist() -> None:
+def test_each_activity_and_sentence_belongs_to_a_tool_that_exists() -> None:
     """Every text about a tool is about a built-in tool."""
     tools = [*ARTIFACT_TOOLS, web_fetch, web_search, call_subagent, *tools_for([])]
     tools += [tool for flow in (*BUILT_IN_FLOWS.values(), COMPOSE_FLOW) for tool in flow.all_tools]
     assert NAMES["activity"].keys() | NAMES["sentence"].keys() <= {tool.name for tool in tools}
 
 
-def test_run_with_earlier_ones_shows_the_time_that_is_left() -> None:
+def test_run_with_earlier_runs_shows_the_time_that_is_left() -> None:
     """The page counts down from the usual time; pauses for a person are not counted."""
     script = Script()
     script.add("agent_start", job_id="main", step=1, instruction="", model="m")

@@ -153,14 +153,14 @@ def test_portable_texts_do_not_affect_each_other() -> None:
 
 
 def test_names_and_values_are_escaped() -> None:
-    """A name or a value becomes its letters, and at most an element that names their language."""
+    """A hostile name or value is shown as text; the only new element is a `span` that names the language."""
     assert faults(lambda text: harms(escape(text), frozenset())) == {}
     assert faults(lambda text: harms(f'<p title="{escape(text)}">', frozenset({"p"}))) == {}
     assert faults(lambda text: harms(escape_with_language(text), frozenset({"span"}))) == {}
 
 
 def test_saved_run_contains_only_own_elements() -> None:
-    """A run made of hostile texts is the view's own elements."""
+    """The saved view of a run with hostile texts has no elements except the elements of the view."""
     assert faults(lambda text: harms(without_style(saved_run(run_of(text))["text/html"]), VIEW)) == {}
 
 

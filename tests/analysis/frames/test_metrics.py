@@ -85,7 +85,7 @@ def test_unknown_values_are_missing_and_calls_without_a_price_are_counted(wb: af
 
 
 def test_subrun_counts_for_the_run_that_started_it(wb: af.Workbench) -> None:
-    """The tokens are in the groups of that run and of its conversation; a run without calls has a row, too."""
+    """The tokens are in the groups of the starting run and of its conversation; a run without calls has a row, too."""
     runs = wb.metrics_df(by="run")
     assert runs["question"].tolist() == ["Third?", "Second?", "First?"]
     assert "n_runs" not in runs

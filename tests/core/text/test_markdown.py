@@ -260,7 +260,7 @@ def test_footnotes_in_a_list_are_paragraphs(markdown: MarkdownRenderer) -> None:
     ],
 )
 def test_lines_of_sources_are_a_list_and_sentences_are_not(markdown: MarkdownRenderer, text: str, n_items: int) -> None:
-    """A paragraph may begin with a citation, and its sentence may name an address."""
+    """A sentence that begins with a citation mark and names an address is not a line of a list of sources."""
     html = markdown.html(text)
     assert html.count("<li") == n_items
     assert html.count("[1]") + html.count("[3]") == (0 if n_items else 1)
@@ -268,7 +268,7 @@ def test_lines_of_sources_are_a_list_and_sentences_are_not(markdown: MarkdownRen
 
 
 def test_footnotes_are_linked_with_their_marks(markdown: MarkdownRenderer) -> None:
-    """A note links back to its first mark. No id occurs twice, also if another text is on the same page."""
+    """A note links back to its first mark. No id occurs twice, even if another text is on the same page."""
     html = markdown.html("Rise[^a] and[^a], fall[^b].\n\nRise[^a], [see](#a).\n\n[^a]: One.\n[^b]: Two.")
     html += markdown.html("Rise[^a].\n\n[^a]: Another one.")
     ids, addresses = re.findall(' id="(.*?)"', html), re.findall('href="#(.*?)"', html)

@@ -77,7 +77,7 @@ def test_combined_characters_are_marked_as_a_whole() -> None:
 
 
 def test_lines_without_common_words_are_marked_as_a_whole() -> None:
-    """These lines are in one row, but not compared by word."""
+    """Lines without common words are in one row, but are not compared by word."""
     (stretch,) = compare_texts("alpha beta gamma\n", "one two three\n")
     assert not stretch.rows[0].is_similar
     assert rows("alpha beta gamma\n", "one two three\n") == [("[alpha beta gamma]", "[one two three]")]

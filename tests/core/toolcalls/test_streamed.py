@@ -107,7 +107,7 @@ def test_parts_add_up_to_the_reply_and_prose_has_no_tag(words: list[str], size: 
 
 
 def test_cost_of_a_piece_does_not_grow_with_the_reply() -> None:
-    """A piece costs the same even if the whole reply can be withheld, such as white space."""
+    """The cost of a piece stays the same even while the whole reply is held back, as white space is."""
 
     def seconds(text: str) -> float:
         began = time.process_time()
