@@ -78,6 +78,7 @@ CALLED = {"citation", "raise_for_status", "rows", "steps", "tables", "to_bibtex"
 DOING = {"answer", "approve", "cancel", "deny", "fork", "instruct", "resume", "retried_as", "seal", "wait"}
 """What needs the store of the run."""
 FILE = {
+    "claims",
     "close",
     "crate",
     "data",

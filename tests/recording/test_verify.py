@@ -139,9 +139,10 @@ def test_missing_tool_changes_prompts_only(sealed_fork: Path) -> None:
 
 
 def test_changed_artifact_tool_is_reported(sealed_fork: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "artifactflow_nb.tools.artifacts._result", lambda _ctx, _artifact: af.ToolResult(success=True, data="Written!")
-    )
+    async def written(_ctx: object, _artifact: object) -> af.ToolResult:
+        return af.ToolResult(success=True, data="Written!")
+
+    monkeypatch.setattr("artifactflow_nb.tools.artifacts._result", written)
     with af.open_run(sealed_fork) as run:
         found = run.verify()
     assert not found.is_same

@@ -219,8 +219,9 @@ def figures_sentence(progress: Progress) -> str:
         unknown = translate(", {n} unknown", n=f"{progress.n_unpriced:,}") if progress.n_unpriced else ""
         parts = [usd(progress.cost_usd) + unknown, *parts]
         if 0 < n_ended < total:
-            forecast = translate("at least {cost} in all") if unknown else translate("about {cost} in all")
-            parts.append(forecast.format(cost=usd(progress.cost_usd / n_ended * total)))
+            cost = usd(progress.cost_usd / n_ended * total)
+            at_least = translate("at least {cost} in all", cost=cost)
+            parts.append(at_least if unknown else translate("about {cost} in all", cost=cost))
     n_left = states[PLANNED] + states[RUNNING]
     if progress.study.state == RUNNING and progress.mean_ms is not None and n_left:
         rounds = -(-n_left // progress.study.spec["at_once"])
