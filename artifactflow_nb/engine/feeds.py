@@ -63,7 +63,7 @@ class EventFeeds:
         return stop
 
     async def _follow(self, run_id: str, feed: EventFeed) -> None:
-        """Publish new events of a run that another process drives, while the run has listeners."""
+        """Publish new events of a run that another engine drives, while the run has listeners."""
         while feed.has_listeners and not feed.is_ended:
             await asyncio.sleep(FOLLOW_INTERVAL_S)
             if run_id in self.local_runs:
