@@ -118,9 +118,8 @@ class GradeStore:
                 run_id = row["run_id"] if isinstance(row["run_id"], str) else None
                 ids = {"grade_id": f"{cell_id}/{name}", "study_id": self.study_id, "cell_id": cell_id, "grader": name}
                 values = {field: getattr(grade, field) for field in CellGrade.__dataclass_fields__}
-                insert(
-                    db, GRADE_TABLE.name, {**ids, **values, "run_id": run_id, "grader_sha256": key, "graded_at": now}
-                )
+                values |= {"run_id": run_id, "grader_sha256": key, "graded_at": now}
+                insert(db, GRADE_TABLE.name, {**ids, **values})
 
         await self.engine.database.write(work)
 

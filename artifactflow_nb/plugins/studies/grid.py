@@ -22,16 +22,13 @@ QUESTION = "question"
 """The column of the questions."""
 
 _KEY_CHARS = 16
-_RESERVED = {"cell", "question_n", "repeat", "state", "attempts", "run_id", "status", "outcome", "answer", "tokens"} | {
+RESERVED = {"cell", "question_n", "repeat", "state", "attempts", "run_id", "status", "outcome", "answer", "tokens"} | {
     *("cost_usd", "duration_ms", "queue_ms", "error", "grader", "score", "evidence", "judge", "graded_at")
 }
 
 
 def plan_cells(
-    study_id: str,
-    rows: Iterable[tuple[str, Mapping[str, Any]]],
-    factors: Mapping[str, Mapping[Any, Any]],
-    repeats: int,
+    study_id: str, rows: Iterable[tuple[str, Mapping[str, Any]]], factors: Mapping[str, Mapping[Any, Any]], repeats: int
 ) -> list[Cell]:
     """Plan the cells: all rows of `question_rows` with the first repeat of all values, then the next repeat."""
     cells: dict[str, Cell] = {}
@@ -75,7 +72,7 @@ def question_rows(questions: Any, secrets: KnownSecrets) -> list[tuple[str, dict
         if not isinstance(row, Mapping) or not isinstance(row.get(QUESTION), str) or not row[QUESTION].strip():
             raise UsageError(f"The question {len(rows)} is {brief(record)}; each row needs a text in 'question'.")
         columns = {str(name): _plain(value) for name, value in row.items() if name != QUESTION}
-        if reserved := sorted(_RESERVED.union(FACTORS) & columns.keys()):
+        if reserved := sorted(RESERVED.union(FACTORS) & columns.keys()):
             raise UsageError(f"A column of the questions is called {reserved[0]!r}, as a column of results; rename it.")
         rows.append((secrets.text(row[QUESTION].strip()), secrets.value(columns)))
     if not rows:

@@ -1,6 +1,7 @@
 """Sealed studies: a zip file with the rows of a study and the sealed run of each attempt and of each judge."""
 
 import os
+import re
 import sqlite3
 import tempfile
 from collections.abc import Mapping
@@ -9,11 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError, create_model
 
+from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.local_files import absolute_path, read_at_most, reason, shown_path
 from artifactflow_nb.errors import CassetteError, Conflict
+from artifactflow_nb.plugins.rates import Rate
 from artifactflow_nb.plugins.studies import tables
+from artifactflow_nb.plugins.studies.grid import FACTORS, RESERVED
 from artifactflow_nb.recording.files import Limits, pack, unpack
 from artifactflow_nb.recording.rows import import_rows
 from artifactflow_nb.recording.schema import row_model
@@ -23,9 +27,9 @@ from artifactflow_nb.store.encoding import insert
 if TYPE_CHECKING:
     from artifactflow_nb.core.redaction.redactor import Redactor
 
-_STUDY = "study.json"
+_STUDY, _CELL_ID = "study.json", re.compile(r"[\w-]+/[\w-]+")
 _TABLES = (tables.STUDY_TABLE, tables.CELL_TABLE, tables.GRADE_TABLE)
-_LIMITS = Limits(file_bytes=2**31 - 1, members=60_000, total_bytes=2**31 - 1)
+_LIMITS = Limits(file_bytes=2**31 - 1, members=2**16 - 1, total_bytes=2**31 - 1)
 
 
 class _Spec(BaseModel, strict=True, extra="forbid"):
@@ -34,12 +38,12 @@ class _Spec(BaseModel, strict=True, extra="forbid"):
     vary: dict[str, list[Any]]
     options: dict[str, Any]
     values: dict[str, list[tuple[Any, Any]]]
-    repeats: int
-    at_once: int
+    repeats: PositiveInt
+    at_once: PositiveInt
     revision: int
-    rates: dict[str, dict[str, int | None]]
-    budget: dict[str, Any] | None = None
-    each: dict[str, Any] | None = None
+    rates: dict[str, Rate]
+    budget: Budget | None = None
+    each: Budget | None = None
     decisions: dict[str, bool] = {}
 
 
@@ -54,16 +58,23 @@ def _checked(content: Any) -> list[tables.Cell]:
             fields[table.name] = (list[row], ...)
     create_model("Sealed", __config__=ConfigDict(extra="forbid", strict=True), **fields).model_validate(content)
     (study,), rows, grades = (content[table.name] for table in _TABLES)
-    _Spec.model_validate_json(study["spec"])
+    spec, study_id = _Spec.model_validate_json(study["spec"]), study["study_id"]
     cells = list(map(tables.Cell.from_row, rows))
-    cell_ids = {f"{study['study_id']}/{cell.key}": cell.key for cell in cells}
-    ended = {"planned", "done", "failed", "cancelled"}
+    ended = {tables.PLANNED, tables.DONE, tables.FAILED, tables.CANCELLED}
     if study["owner"] or not ended.issuperset([study["state"], *(cell.state for cell in cells)]):
         raise CassetteError("The study has not ended.")
-    if {cell.cell_id: cell.key for cell in cells} != cell_ids or len(cell_ids) < len(cells):
+    cell_ids = {cell.cell_id for cell in cells if cell.study_id == study_id and _CELL_ID.fullmatch(cell.cell_id)}
+    if {f"{study_id}/{cell.key}" for cell in cells} != cell_ids or len(cell_ids) < len(cells):
         raise CassetteError("A cell has the id of another.")
-    if any(row["cell_id"] not in cell_ids or not row["grade_id"].startswith(row["cell_id"]) for row in grades):
-        raise CassetteError("A grade belongs to no cell.")
+    if not all(isinstance(run_id, str) for cell in cells for run_id in cell.earlier_runs):
+        raise CassetteError("The id of a run is no text.")
+    is_known = {*spec.vary} == {*spec.values} and {*FACTORS} >= {*spec.vary, *spec.options}
+    is_known &= all({type(cell.factors), type(cell.columns)} == {dict} for cell in cells)
+    if not is_known or any({*cell.factors} != {*spec.vary} or RESERVED & {*cell.columns} for cell in cells):
+        raise CassetteError("A factor, an option or a column is unknown.")
+    good = [g for g in grades if g["study_id"] == study_id and g["cell_id"] in cell_ids and 0 <= (g["score"] or 0) <= 1]
+    if [*{f"{grade['cell_id']}/{grade['grader']}": 0 for grade in good}] != [grade["grade_id"] for grade in grades]:
+        raise CassetteError("A grade belongs to no cell, or its score is not between 0 and 1.")
     return cells
 
 
@@ -79,7 +90,7 @@ def seal_study(db: sqlite3.Connection, name: str, redactor: "Redactor") -> bytes
         content[table.name] = [dict(row) for row in db.execute(statement, {"study": study.study_id})]
     content = redactor.redact_value(content)
     run_ids = {run_id for cell in _checked(content) for run_id in (*cell.earlier_runs, cell.run_id or "")}
-    run_ids |= {row["judge_run_id"] for row in content[tables.GRADE_TABLE.name]}
+    run_ids |= {run_id for row in content[tables.GRADE_TABLE.name] for run_id in (row["judge_run_id"] or "").split()}
     stored = {row["run_id"] for row in db.execute("SELECT run_id FROM runs")}
     runs = {f"runs/{run_id}.afrun": sealed_bytes(load_parts(db, run_id, redactor)) for run_id in run_ids & stored}
     return pack({_STUDY: orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2), **runs})

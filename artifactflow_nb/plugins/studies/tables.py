@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import orjson
@@ -225,9 +225,7 @@ def count_cells(db: sqlite3.Connection, study_id: str, states: Iterable[str]) ->
 
 def insert_study(db: sqlite3.Connection, study: StudyRow, cells: Iterable[Cell]) -> None:
     """Store a new study with its cells."""
-    spec = orjson.dumps(study.spec).decode()
-    row = {"study_id": study.study_id, "name": study.name, "created_at": study.created_at, "spec": spec}
-    insert(db, STUDY_TABLE.name, {**row, "state": study.state})
+    insert(db, STUDY_TABLE.name, {**asdict(study), "spec": orjson.dumps(study.spec).decode()})
     insert_cells(db, cells)
 
 

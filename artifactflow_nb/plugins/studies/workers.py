@@ -203,11 +203,8 @@ class WorkerCells:
         """Return the function that carries out the cells of a study."""
 
         async def run_cell(cell: Cell) -> tuple[str, float]:
-            if cell.run_id is not None:  # a run of a worker that died, or one that has been decided
-                thread_id = (await self._engine.runs.get(cell.run_id)).thread_id
-            else:
-                thread_id = thread_of(cell)
-            spec = driver.study.spec
+            run = None if cell.run_id is None else await self._engine.runs.get(cell.run_id)  # begun before, or decided
+            thread_id, spec = thread_of(cell) if run is None else run.thread_id, driver.study.spec
             about = spec["rates"], cell.study_id, spec["revision"], self._exchange
             task = Task(self._pickled, thread_id, cell.question, driver.options(cell), *about)
             data, queue_ms = await asyncio.to_thread(read_file, task.place) if self._exchange else None, 0.0
