@@ -83,13 +83,13 @@ class StudyDrivers:
         """
         study = await self.engine.database.read(lambda db: load_study(db, name))
         driver = self.drivers.get(study.study_id)
+        self.limit(study.spec["rates"])
         if driver is not None and not driver.task.done():
             return driver
         owner = self.engine.run_locks.acquire()
         if not await self.engine.database.write(lambda db: self._acquire(db, study.study_id, owner)):
             self.engine.run_locks.release(owner, is_over=True)
             return None
-        self.limit(study.spec["rates"])
         driver = self.drivers[study.study_id] = StudyDriver(self.engine, study, owner)
         if make_run_cell is not None:
             driver.run_cell = make_run_cell(driver)
@@ -321,9 +321,8 @@ class StudyDriver:
             if run_id not in is_decidable:
                 del self._waiting[cell.cell_id]
                 self._start(cell)
-            for request in (
-                await self._engine.services.approvals.open_requests(run_id) if is_decidable.get(run_id) else ()
-            ):
+            requests = await self._engine.services.approvals.open_requests(run_id) if is_decidable.get(run_id) else ()
+            for request in requests:
                 if request.tool in decisions:
                     with suppress(Conflict):  # a person has decided meanwhile
                         await self._engine.controller.decide(request.id, Decision(decisions[request.tool], scope="run"))

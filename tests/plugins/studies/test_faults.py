@@ -154,6 +154,16 @@ def test_workbenches_that_share_a_model_share_the_limiter(workbench: OpenWorkben
     assert {name: rate.requests for name, rate in model.limiter._rates.items()} == {"small": 100, "large": 7}
 
 
+def test_repeated_start_sets_the_rates_of_a_study_that_runs(workbench: OpenWorkbench) -> None:
+    with ChatServer(lambda _request: Answer("It is so.", delay_s=600.0)) as server:
+        model = af.OpenAIModel(server.base_url, None, "small")
+        wb = workbench(model=model, interactive=False)
+        wb.studies.start(["Who?"], name="paced")
+        study = wb.studies.start(["Who?"], name="paced", rates={"small": af.Rate(requests=7)})
+        assert model.limiter._rates["small"].requests == 7
+        study.cancel().wait(60)
+
+
 def test_card_tells_unknown_prices(workbench: OpenWorkbench) -> None:
     with ChatServer(lambda _request: Answer("It is so.")) as server:
         model = af.OpenAIModel(server.base_url, None, "small")
