@@ -18,7 +18,7 @@ from artifactflow_nb.plugins.claims.figures import Figure, read_figures
 from artifactflow_nb.plugins.claims.matching import Context, ValueIndex
 from artifactflow_nb.plugins.claims.prose import Claim, split_claims
 from artifactflow_nb.plugins.claims.sources import Source
-from artifactflow_nb.plugins.claims.values import OutputReader, read_data_files
+from artifactflow_nb.plugins.claims.values import OutputReader, Value, read_data_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,16 +124,15 @@ def check_notebook(
         raise UsageError("check_notebook needs a file, such as check_notebook('paper.ipynb').")
     documents = [read_document(path) for path in paths]
     reader = OutputReader()
-    cells = [cell for document in documents for cell in document.code]
-    values = [value for cell in cells for value in reader.of_cell(cell)]
+    n_notebooks = sum(bool(document.code) for document in documents)
+    values: list[Value] = []
+    for document in documents:
+        stale, file = stale_cells(document.code), document.path.name if n_notebooks > 1 else ""
+        values += (each for cell in document.code for each in reader.of_cell(cell, file, stale.get(cell.number)))
     values += read_data_files([data] if isinstance(data, str | Path) else data, reader)
     index = ValueIndex(values)
-    stale = {number: other for document in documents for number, other in stale_cells(document.code).items()}
     checks = [
-        each
-        for document in documents
-        for cell in document.cells
-        for each in _Cell(document, cell, index, stale).checks()
+        each for document in documents for cell in document.cells for each in _Cell(document, cell, index).checks()
     ]
     report = NotebookReport(checks, documents)
     if annotate is None:
@@ -151,8 +150,8 @@ def check_notebook(
 class _Cell:
     """The figures of one cell."""
 
-    def __init__(self, document: Document, cell: Cell, index: ValueIndex, stale: dict[int, int]) -> None:
-        self._document, self._cell, self._index, self._stale = document, cell, index, stale
+    def __init__(self, document: Document, cell: Cell, index: ValueIndex) -> None:
+        self._document, self._cell, self._index = document, cell, index
 
     def checks(self) -> Iterator[FigureCheck]:
         for claim in split_claims(self._cell.text):
@@ -174,7 +173,7 @@ class _Cell:
         elif match and match.status == "differs" and not cited:
             status, reason = "differs", f"{value} there, not {written}."
         elif match and match.status == "supported":
-            newer = self._stale.get(match.place.cell) if match.place.cell is not None and not match.place.file else None
+            newer = match.place.newer
             status = "supported" if newer is None else "stale"
             reason = f"{value} there." if newer is None else f"Cell {newer} was executed after the output."
         elif cited:

@@ -35,18 +35,19 @@ _SERIES_END = re.compile(r"^(?:Name: (.*?), )?(?:Length: \d+, )?dtype: ")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a value: the cell and the output, or the file; the row and the column."""
+    """The place of a value: the file, the cell and the output; the row and the column; a cell that made it stale."""
 
     cell: int | None = None
     output: int | None = None
     row: str = ""
     column: str = ""
     file: str = ""
+    newer: int | None = None
 
     def __str__(self) -> str:
-        source = self.file or f"cell {self.cell}, output {self.output}"
+        source = [self.file, "" if self.cell is None else f"cell {self.cell}, output {self.output}"]
         labels = [f"row {self.row}" if self.row else "", f"column {self.column}" if self.column else ""]
-        return ", ".join(filter(None, [source, *labels]))
+        return ", ".join(filter(None, [*source, *labels]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +117,11 @@ class OutputReader:
     def __init__(self) -> None:
         self.n_tables = 0
 
-    def of_cell(self, cell: Cell) -> Iterator[Value]:
-        """Yield the values of a cell's stored outputs."""
+    def of_cell(self, cell: Cell, file: str = "", newer: int | None = None) -> Iterator[Value]:
+        """Yield the values of a cell's stored outputs; `newer` is a cell that was executed after the outputs."""
         for number, output in enumerate(cell.outputs):
             forms = output_forms(output)
-            place = Place(cell.number, number)
+            place = Place(cell.number, number, file=file, newer=newer)
             if forms.get("application/json") is not None:
                 yield from self.of_json(forms["application/json"], place)
             tables = html_tables(forms.get("text/html", ""))

@@ -82,6 +82,14 @@ def test_output_older_than_a_cell_that_it_reads_is_stale(tmp_path: Path) -> None
         v4.new_markdown_cell("The total is 3702."),
     )
     assert statuses(af.check_notebook(paper)) == {"3702": "stale"}
+    mass = code("mass", 3, **{"text/plain": "8123"})
+    other = write(tmp_path / "other.ipynb", code("x", 1), code("y", 2), mass, v4.new_markdown_cell("The mass is 8123."))
+    report = af.check_notebook(paper, other)
+    assert statuses(report) == {"3702": "stale", "8123": "supported"}
+    assert [each.where for each in report.checks] == [
+        "stale.ipynb, cell 2, output 0, column total",
+        "other.ipynb, cell 2, output 0, column mass",
+    ]
 
 
 @pytest.mark.parametrize(
