@@ -246,6 +246,8 @@ class SharedData:
         started = self._monotonic()
         reply = await self.request("query", sql, MAX_ROWS)
         duration_ms = round(1000 * (self._monotonic() - started), 3)
+        if not reply["tables"]:
+            raise ToolError(f"The SQL reads no table: its result is no evidence. Tables: {', '.join(self.frames)}.")
         frames = [self.frame(name) for name in reply["tables"]]
         fingerprints = await run_in_thread(lambda: [frame.fingerprint for frame in frames], "data")
         about = "\0".join([reply["sql"].strip(), *fingerprints]).encode("utf-8", "replace")

@@ -90,9 +90,9 @@ def test_cell_computes_the_evidence_from_variables(workbench: OpenWorkbench) -> 
 
 
 HOSTILE = [
-    'SELECT 1 AS x /* """"") ; raise SystemExit # */',
-    'SELECT 1 AS x -- """ \\',
-    'SELECT length(\'""""""\') AS x',
+    'SELECT 1 AS x FROM casts /* """"") ; raise SystemExit # */',
+    'SELECT 1 AS x FROM casts -- """ \\',
+    'SELECT length(\'""""""\') AS x FROM casts',
 ]
 
 
@@ -107,9 +107,10 @@ def test_sql_cannot_leave_its_text_in_the_cell(workbench: OpenWorkbench, sql: st
 
 def test_ids_tell_results_apart(workbench: OpenWorkbench) -> None:
     """White space within a text, the end of a comment and the order of the tables change a result."""
-    texts = ["SELECT 'a  b' AS x", "SELECT 'a b' AS x", "SELECT 1 AS x -- \n, 2 AS y", "SELECT 1 AS x -- , 2 AS y"]
+    texts = ["'a  b' AS x FROM a", "'a b' AS x FROM a", "1 AS x -- \n, 2 AS y\nFROM a", "1 AS x -- , 2 AS y\nFROM a"]
     difference = "SELECT max(a.temp) - max(b.temp) AS x FROM a, b"
-    wb = workbench([[query(sql) for sql in [*texts, difference]], "Done.", query(difference), "Done."])
+    queries = [query(sql) for sql in [*(f"SELECT {text}" for text in texts), difference]]
+    wb = workbench([queries, "Done.", queries[-1], "Done."])
     first, second = CASTS, CASTS.assign(temp=[1.0, 2.5, 2.0, 5.5])
     wb.data.share(a=first, b=second)
     wb.ask("What differs?").wait()
@@ -120,8 +121,21 @@ def test_ids_tell_results_apart(workbench: OpenWorkbench) -> None:
     assert [each.result.rows for each in evidence][-2:] == [[[-1.0]], [[1.0]]]
 
 
+@pytest.mark.parametrize("sql", ["SELECT 9340 AS casts", "WITH c AS (SELECT 9340 AS n) SELECT n FROM c"])
+def test_figures_that_no_table_gives_are_no_evidence(workbench: OpenWorkbench, sql: str) -> None:
+    model = af.ScriptedModel([query(sql), "Done."])
+    wb = workbench(model=model)
+    wb.data.share(casts=CASTS)
+    run = wb.ask("How many casts were there?").wait()
+    assert "The SQL reads no table: its result is no evidence. Tables: casts." in model.requests[1].messages[-1].content
+    assert len(wb.data.evidence(run)) == 0
+
+
 def test_figures_reach_the_model_with_all_their_digits(workbench: OpenWorkbench) -> None:
-    sql = "SELECT 12345678901.55::DOUBLE AS money, 0.1 + 0.2::DOUBLE AS tenths, 18446744073709551615::UBIGINT AS id"
+    sql = (
+        "SELECT 12345678901.55::DOUBLE AS money, 0.1 + 0.2::DOUBLE AS tenths, "
+        "18446744073709551615::UBIGINT AS id FROM casts"
+    )
     model = af.ScriptedModel([query(sql), "Done."])
     wb = workbench(model=model)
     wb.data.share(casts=CASTS)
