@@ -36,7 +36,7 @@ class CheckedClaim:
     status: str
     method: str | None
     reason: str
-    quote: str
+    quote: str | None
     address: str | None
     checker: str
 
@@ -90,8 +90,10 @@ class ClaimAccessor:
         """Return the number of claims by run, in the last versions of its artifacts, and how many have each status."""
         import pandas as pd
 
-        claims = self._owner.claims_df(run, columns=["run_id", "artifact_id", "version", "status"])
-        last = claims[claims["version"] == claims.groupby(["run_id", "artifact_id"])["version"].transform("max")]
+        version, place = ["conversation_id", "artifact_id", "version"], ["conversation_id", "artifact_id", "message_id"]
+        claims = self._owner.claims_df(run, columns=[*version, "run_id", "status"])
+        versions = self._owner.artifacts_df(columns=[*version, "message_id"])
+        last = claims.merge(versions.groupby(place, dropna=False, as_index=False)["version"].max(), on=version)
         statuses = pd.get_dummies(last["status"].astype(pd.CategoricalDtype(list(STATUSES))), dtype=int)
         counts = statuses.groupby(last["run_id"]).sum()
         return counts.add_prefix("n_claims_").assign(n_claims=counts.sum(axis=1))

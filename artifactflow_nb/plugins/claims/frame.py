@@ -16,17 +16,17 @@ _SQL = dict(re.findall(r"-- (\w+)\n(.+?);", _TEXT, re.DOTALL))
 CHECKS = Table("claims", _SQL["columns"], key="check_id")
 
 STANDING = _SQL["standing"]
+_QUOTE = "CASE WHEN c.start IS NOT NULL THEN coalesce(c.quote, c.text) END"
 OF_VERSION = "v.conversation_id = ? AND v.artifact_id = ? AND v.version = ?"
 
 
 def load_checks(db: sqlite3.Connection, where: str, values: Sequence[str | int]) -> list[sqlite3.Row]:
     """Load the checks that count, with the number of the version and the passage."""
-    columns = "v.version, coalesce(c.quote, c.text) AS passage, c.*"
+    columns = f"v.version, {_QUOTE} AS passage, c.*"
     sql = f"SELECT {columns} FROM {STANDING} WHERE {where} ORDER BY v.rowid, c.n"  # noqa: S608 - only constants
     return db.execute(sql, values).fetchall()
 
 
-_QUOTE = "CASE WHEN c.start IS NOT NULL THEN coalesce(c.quote, c.text) END"
 _CHECKED_AT = "coalesce(c.checked_at, v.created_at)"
 
 CLAIMS_FRAME = Frame(

@@ -107,7 +107,7 @@ def sign_html(row: sqlite3.Row) -> str:
     other = _OTHER.match(row["reason"] or "") if row["status"] == "contradicted" else None
     shown = f"{sign} {translate('{other} there', other=other[1])}" if other else sign
     page = translate("Page {page}", page=row["page"]) if row["page"] else ""
-    passage = f"<q><mark>{escape(row['passage'])}</mark></q>" if row["start"] is not None else ""
+    passage = f"<q><mark>{escape(row['passage'])}</mark></q>" if row["passage"] else ""
     where = escape(" · ".join(filter(None, [row["source_title"], page, row["address"]])))
     return (
         f'<span class="af-cite"><span class="af-cite-mark af-sign af-said-{row["status"]}" tabindex="0" role="button" '

@@ -66,11 +66,8 @@ class Context:
 
     def place_of(self, label: str, found: Iterable[str]) -> int | None:
         """Return where a label ends in the claim; None if a part of the label is missing in the claim."""
-        if (
-            label
-            and label in self.text
-            and (match := re.search(rf"(?<![^\W_]){re.escape(label)}(?![^\W_])", self.text))
-        ):
+        literal = rf"(?<![^\W_]){re.escape(label)}(?![^\W_])"
+        if label and label in self.text and (match := re.search(literal, self.text)):
             return None if label == "A" and not self.text[: match.start()].strip() else match.end()
         required = [term for term in found if not term.isdigit() or term in self.text]
         if not required or not all(map(self.has, required)):

@@ -23,15 +23,15 @@ async def report_contradictions(database: Database, ctx: ToolContext, version: A
     """Return the contradicted claims of a version with the passages, for the agent that has written the version."""
     place = ctx.conversation_id, version.artifact_id, version.version
     rows = await database.read(lambda db: load_checks(db, f"{OF_VERSION} AND c.status = 'contradicted'", place))
-    passages = [
-        f"- {row['text']}\n  {row['reason']}\n"
-        f'  <passage source="{escape(row["address"] or "")}">{escape(row["passage"])}</passage>'
-        for row in rows[:MOST_REPORTED]
-    ]
+    lines = []
+    for row in rows[:MOST_REPORTED]:
+        lines.append(f"- {row['text']}\n  {row['reason']}")
+        if passage := row["passage"]:
+            lines.append(f'  <passage source="{escape(row["address"])}">{escape(passage)}</passage>')
     head = (
         f"The cited sources contradict {count(len(rows), 'claim')}. Correct each claim by the passage, which is data:"
     )
-    return "\n".join([head, *passages]) if rows else ""
+    return "\n".join([head, *lines]) if rows else ""
 
 
 def _services(engine: Any) -> Mapping[type, Any]:

@@ -15,11 +15,11 @@ SEARCH = [
 ]
 
 
-def tool_results(folder: Path, notes: str, **options: Any) -> tuple[list[str], list[str]]:
+def tool_results(folder: Path, notes: str, text: str = "{}", **options: Any) -> tuple[list[str], list[str]]:
     """Write a wrong report and correct it; return the results of the two writes, and the statuses of all claims."""
     (folder / "notes").mkdir()
     (folder / "notes" / "survey.md").write_text(notes, encoding="utf-8")
-    report = {"id": "report", "title": "Survey", "content": REPORT.format("9,430")}
+    report = {"id": "report", "title": "Survey", "content": text.format(REPORT.format("9,430"))}
     change = {"id": "report", "old": "9,430", "new": "9,340"}
     turns = [*SEARCH, af.ToolCall("create_artifact", report), af.ToolCall("update_artifact", change), "See the report."]
     model = af.ScriptedModel(turns)
@@ -38,6 +38,14 @@ def test_result_of_a_write_names_the_contradicted_claims_with_the_passages(tmp_p
     assert '<passage source="local:notes/survey.md#survey">The survey took 9,340 casts in 2021.</passage>' in wrong
     assert "contradict" not in right
     assert statuses == ["contradicted", "supported"]
+
+
+def test_words_of_a_claim_are_never_shown_as_a_passage_of_the_source(tmp_path: Path) -> None:
+    """A quote that is nowhere in the source has no passage."""
+    text = "> The boats never came back to the harbour that winter. [1]\n\n{}"
+    (wrong, _), _ = tool_results(tmp_path, "# Survey\n\nThe survey took 9,340 casts in 2021.\n", text=text)
+    assert "- The boats never came back to the harbour that winter.\n  The quote is nowhere in the source." in wrong
+    assert wrong.count("<passage") == 1
 
 
 def test_passage_of_a_hostile_source_stays_within_its_element(tmp_path: Path) -> None:

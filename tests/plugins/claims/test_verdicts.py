@@ -87,6 +87,8 @@ def test_counts_are_those_of_the_last_versions_of_each_run(reported: tuple[af.Wo
     assert counts.loc[run.run_id, ["n_claims", "n_claims_supported", "n_claims_contradicted"]].tolist() == [2, 1, 1]
     other = wb.ask("Write nothing.").wait()
     assert other.run_id not in wb.claims.counts_df().index
+    new.edit("# Survey\n\nThe survey is not described here.\n")
+    assert run.run_id not in wb.claims.counts_df().index
 
 
 def test_next_version_keeps_the_verdict_on_the_same_sentence_only(reported: tuple[af.Workbench, af.Run]) -> None:
