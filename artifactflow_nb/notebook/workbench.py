@@ -198,6 +198,8 @@ class Workbench(SuggestsNames, WorkbenchAccessors, Frames, CardMixin):
                 super().__init__(self.store.path)
                 for plugin in self._thread.engine.own_plugins:
                     if plugin.accessor is not None:
+                        if hasattr(type(self), plugin.name):
+                            raise UsageError(f"wb.{plugin.name} exists: give the plugin {plugin.name!r} another name.")
                         setattr(self, plugin.name, plugin.accessor(self))
                 add_completion()
             if file_system := network_file_system(self.data_dir):

@@ -1,6 +1,7 @@
-"""The plugins that come with the package, each a folder. To take one out, remove its folder and its lines here.
+"""The plugins that come with the package, each a folder.
 
-What a plugin adds to `af`, to commands and to `%af` is loaded on first use. `built_in.py` needs an engine.
+To take one out, remove its folder and its lines here and in `built_in.py`. What a plugin adds to `af`, to commands and
+to `%af` is loaded on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,4 @@
-"""`af.extend`: what plugins, flows, agents, tools, middleware and panels of your own are made of.
-
-CONTRIBUTING.md has an example of each.
-"""
+"""`af.extend`: what your own plugins, flows, agents, tools, middleware and panels consist of; see CONTRIBUTING.md."""
 
 from artifactflow_nb.agents.base import AgentConfig as AgentConfig
 from artifactflow_nb.agents.base import BaseAgent as BaseAgent

@@ -124,7 +124,7 @@ class Cassette:
                         raise ValueError("the row refers to a text by a value that is not a hash")
                     current.append(line)
                 else:
-                    raise ValueError(f"the kind {kind!r:.40} is unknown; rows of a plugin need plugins=[...]")
+                    raise ValueError(f"the kind {kind!r:.40} is unknown; open a Workbench(plugins=[...]) first")
             except (ValueError, TypeError, KeyError, AttributeError, UnboundLocalError) as error:
                 raise CassetteError(f"Line {number} of the cassette {path} cannot be used: {error!s:.200}.") from error
         return cls(path, recordings, texts)

@@ -155,10 +155,32 @@ def test_used_name_and_other_values_are_refused(workbench: OpenWorkbench) -> Non
         workbench(plugins=[Plugin("p", tables=(Table("runs", "a TEXT", key="a"),))])
     with pytest.raises(af.errors.UsageError, match=r"plugins has 7; each must be a Plugin"):
         workbench(plugins=[7])
-    with pytest.raises(
-        af.errors.UsageError, match="No installed package has a plugin 'tides'. Installed plugins: none"
-    ):
+    with pytest.raises(af.errors.UsageError, match="No package has a plugin 'tides'. Installed: none"):
         workbench(plugins=["tides"])
+    with pytest.raises(af.errors.UsageError, match="plugins is 'tides'; pass a list"):
+        workbench(plugins="tides")
+    with pytest.raises(af.errors.UsageError, match="cannot have a frame 'runs': the package has one"):
+        workbench(plugins=[Plugin("p", frames=(Frame("runs", (), "runs", "run_id"),))])
+    with pytest.raises(af.errors.UsageError, match="wb.ask exists: give the plugin 'ask' another name"):
+        workbench(plugins=[Plugin("ask", accessor=lambda _workbench: 1)])
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        (Table("tab", "k TEXT, , x", key="k"), "syntax error"),
+        (Table("tab", "k TEXT", key="no_column"), "no_column"),
+        (Table("tab", "k TEXT, run_id TEXT", key="k"), "duplicate column name: run_id"),
+        (Table("order", "k TEXT", key="k"), "syntax error"),
+    ],
+)
+def test_table_that_sqlite_refuses_is_named_and_harms_no_other_workbench(
+    workbench: OpenWorkbench, table: Table, problem: str
+) -> None:
+    with pytest.raises(af.errors.UsageError, match=f"SQLite refuses the table '{table.name}' of 'p': .*{problem}"):
+        workbench(plugins=[Plugin("p", tables=(table,))])
+    workbench(plugins=[Plugin("p", tables=(Table("tab", "k TEXT", key="k"),))]).close()
+    workbench().close()
 
 
 def test_installed_plugin_is_used_only_if_it_is_named(
