@@ -1,7 +1,7 @@
 """The tools of the MCP server: coroutines over a `RunLifecycle`, without an SDK or a transport.
 
 `tools.yaml` says which tools there are, with the schemas of their parameters and results; a method of `Tools` carries
-out each. Results are values of JSON. Long texts are cut, and every result passes the redactor of known secrets.
+out each. Results are values of JSON. Known secrets are masked before a long text is cut, and in every result.
 """
 
 import asyncio
@@ -92,10 +92,10 @@ class Tools:
             fields = checked(arguments, definitions()["tools"][name]["inputSchema"])
             value: Value = await getattr(self, name)(client, **fields)
         except (ArtifactFlowError, TimeoutError) as error:
-            message = _cut(str(error), _MOST_CELL)
+            message = _cut(secrets.redact(str(error)), _MOST_CELL)
             for call, instead in definitions()["calls"].items():
                 message = message.replace(call, instead)
-            return secrets.redact(message), None
+            return message, None
         except Exception as error:  # noqa: BLE001 - the client gets nothing but its type
             logger.error("The tool %s failed. %s", name, secrets.redact(format_exc()))  # noqa: TRY400 - redacted
             return f"The tool failed with an error of its own ({type(error).__name__}); the server has logged it.", None
@@ -125,7 +125,7 @@ class Tools:
         """List the open requests, or show one with longer texts."""
         most = _MOST_CELL if request_id is None else _MOST_CHARS
         requests = [each for each in await self.lifecycle.pending() if request_id in {None, each["id"]}]
-        return {"requests": [_request(each, most) for each in requests]}
+        return {"requests": [_request(each, most) for each in self._engine.secrets.refresh().value(requests)]}
 
     async def _follow(self, client: Client, run_id: str, wait_s: float) -> Value:
         """Report the phases of a run until the run ends or waits, at most `wait_s` seconds."""
@@ -156,7 +156,7 @@ class Tools:
     async def _report(self, run_id: str, start: int = 0) -> Value:
         """Return a run so far, in the form of the definition `run`, with the answer from a character on."""
         result = await self.lifecycle.result(run_id)
-        run_id, answer = result["run_id"], result["response"] or ""
+        run_id, answer, masked = result["run_id"], result["response"] or "", self._engine.secrets.refresh().value
         cited = listed_sources(answer).values()
         addresses = [source.address for source in cited]
         evidence = await self._engine.database.read(lambda db: load_evidence(db, run_id, addresses))
@@ -165,12 +165,12 @@ class Tools:
         is_priced = len(costs) > 0 and not costs["n_unpriced"].sum()
         return {
             **{name: result[name] for name in ("run_id", "conversation_id", "status", "outcome")},
-            "answer": _cut(answer[start:]),
+            "answer": _cut(masked(answer)[start:]),
             "citations": [asdict(each) | {"was_read": bool(evidence.text(each.address))} for each in cited],
             "artifacts": sorted({*written["artifact_id"]}),
             "tokens": int(costs["total_tokens"].sum()),
             "cost_usd": float(costs["cost_usd"].sum()) if is_priced else None,
-            "requests": [_request(each) for each in result["pending"]],
+            "requests": [_request(each) for each in masked(result["pending"])],
             "next": result["error_message"] or definitions()["next"].get(result["status"], ""),
         }
 
@@ -192,7 +192,7 @@ class Tools:
         limited = f"SELECT * FROM (\n{sql}\n) LIMIT {limit + 1}"  # noqa: S608 - the connection only reads
         frame = await asyncio.to_thread(self.lifecycle.frames.query, limited, params, timeout_s=_QUERY_S)
         for name in frame.select_dtypes(["object", "string"]).columns:
-            frame[name] = frame[name].map(_short, na_action="ignore")
+            frame[name] = frame[name].map(self._engine.secrets.refresh().value).map(_short)
         return json.loads(frame.head(limit).to_json(orient="records", date_format="iso")), len(frame) > limit
 
     async def search_sources(self, _client: Client, query: str, limit: int = 10) -> Value:
@@ -205,7 +205,7 @@ class Tools:
         """Read a part of an artifact."""
         run = await self.lifecycle.result(run_id)
         artifact = await self.lifecycle.artifact(run["conversation_id"], artifact_id, run["message_id"])
-        content, end = artifact["content"], start + _MOST_CHARS
+        content, end = self._engine.secrets.refresh().text(artifact["content"]), start + _MOST_CHARS
         return {
             **{name: artifact[name] for name in ("artifact_id", "version", "title", "content_type")},
             "content": content[start:end],
@@ -274,7 +274,7 @@ def edited(stored: Mapping[str, Any], params: Mapping[str, Any], masked: Callabl
     """
     changed = dict(stored)
     for name, value in params.items():
-        if name in stored and value in [masked(_short(stored[name], most)) for most in (_MOST_CELL, _MOST_CHARS)]:
+        if name in stored and value in [_short(masked(stored[name]), most) for most in (_MOST_CELL, _MOST_CHARS)]:
             continue
         if isinstance(value, str) and _CUT.search(value):
             raise UsageError(

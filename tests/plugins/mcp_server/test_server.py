@@ -438,6 +438,31 @@ async def test_secrets_are_in_no_output(tmp_path: Path) -> None:
     assert SECRET not in errors.read_text()
 
 
+async def test_secret_at_the_place_of_a_cut_is_masked_whole(tmp_path: Path) -> None:
+    """A secret that was unknown when the run was stored: no result has a part of it, wherever a text is cut."""
+    content = f"{'Herons wait. ' * 153} {SECRET} {'Herons wait. ' * 3_100}"
+    long = {"tool": "create_artifact", "params": {"id": "long", "title": "Herons", "content": content}}
+    answer = f"{'Herons wait. ' * 3_076} {SECRET} and more"
+    async with connected(command(tmp_path, replies=[long, answer])) as client:
+        await call(client, "research", question="Write.")
+    async with connected(command(tmp_path, replies=[long, answer]), MY_PASSWORD=SECRET) as client:
+        (request,) = (await call(client, "pending"))["requests"]
+        run = await call(client, "read_run", run_id=request["run_id"])
+        seen = [request["params"]["content"], request["preview"], run["requests"][0]["params"]["content"]]
+        sql = "SELECT args_json FROM main.tool_calls"
+        seen += [row["args_json"] for row in (await call(client, "query_runs", sql=sql))["rows"]]
+        assert len(seen) == 4
+        edit = {"request_id": request["id"], "decision": "approved"}
+        run = await call(client, "decide", **edit, params={**request["params"], "title": "Egrets"})
+        place = {"run_id": run["run_id"], "artifact_id": "long", "start": content.index(SECRET) + 3}
+        artifact = await call(client, "read_artifact", **place)
+        assert (artifact["title"], artifact["n_chars"] > 40_000) == ("Egrets", True)
+        seen += [artifact["content"], run["answer"]]
+        seen += [await refusal(client, "query_runs", sql="'" + "x" * 1_900 + SECRET)]
+    parts = [SECRET[start : start + 6] for start in range(len(SECRET) - 5)]
+    assert [part for part in parts for text in seen if part in text] == []
+
+
 # --- HTTP -----------------------------------------------------------------------------------------------------------
 
 
