@@ -2,13 +2,16 @@
 
 It keeps the prompts and the variables of its environment in the folder. `write` asks for a permission, then calls
 `create_artifact` in its text, and answers once the prompt has the result; `logged_out` refuses sessions; `end` ends in
-the middle of a turn; `sleep` never answers; a stop reason, also an unknown one, ends the turn after a text.
+the middle of a turn; `sleep` never answers; `deaf` neither reads its prompt nor ends at SIGTERM; a stop reason, also an
+unknown one, ends the turn after a text.
 """
 
 import asyncio
 import json
 import os
+import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,9 @@ class SmallAgent:
         if BEHAVIOUR == "logged_out":
             raise acp.RequestError.auth_required()
         (FOLDER / "environment.json").write_text(json.dumps({**os.environ, "cwd": cwd}))
+        if BEHAVIOUR == "deaf":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            asyncio.get_running_loop().call_later(0.1, self.sleep)
         return schema.NewSessionResponse(session_id="1")
 
     async def prompt(self, session_id: str, prompt: Any, **_: Any) -> schema.PromptResponse:
@@ -61,6 +67,11 @@ class SmallAgent:
             await self.say(session_id, format_call("create_artifact", note))
         usage = schema.Usage(total_tokens=12, input_tokens=10, output_tokens=2)
         return schema.PromptResponse(stop_reason="end_turn", usage=usage)
+
+    def sleep(self) -> None:
+        (FOLDER / f"{os.getpid()}.pid").touch()
+        while True:
+            time.sleep(1)
 
     async def say(self, session_id: str, text: str) -> None:
         await self.client.session_update(session_id=session_id, update=acp.update_agent_message_text(text))

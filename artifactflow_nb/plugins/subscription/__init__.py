@@ -128,8 +128,8 @@ class AgentModel(LocalModel):
                         session = await agent.new_session(folder, mcp_servers=[])
                     return await agent.prompt(session.session_id, [acp.text_block(self._prompt(request))])
                 finally:
+                    await _end(process)  # before `close`, which waits for an agent that does not read
                     await agent.close()
-                    await _end(process)
         except acp.RequestError as error:
             message = f"The agent {self.default_model} refused the request: {error}"
             raise ModelRejected(f"{message}. Run the command of the agent in a terminal, and log in there.") from None
@@ -155,10 +155,11 @@ class AgentModel(LocalModel):
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """End a process with those that it has started, such as the agent that `npx` starts."""
-    for number in (signal.SIGTERM, 9):
-        with contextlib.suppress(ProcessLookupError, TimeoutError):
-            getattr(os, "killpg", os.kill)(process.pid, number)
-            await asyncio.wait_for(process.wait(), _END_S)
+    with contextlib.suppress(ProcessLookupError, TimeoutError), contextlib.ExitStack() as stack:
+        stack.callback(getattr(os, "killpg", os.kill), process.pid, 9)  # also if this coroutine is cancelled
+        getattr(os, "killpg", os.kill)(process.pid, signal.SIGTERM)
+        await asyncio.wait_for(process.wait(), _END_S)
+    await process.wait()
 
 
 class _SilentClient:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,26 @@ def test_cancelled_run_ends_what_the_command_has_started(tmp_path: Path) -> None
         run.cancel()
         assert run.wait().status == "cancelled"
         until(lambda: not is_running(sleeper.read_text().strip()))
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_agent_that_neither_reads_nor_ends_is_killed(tmp_path: Path, is_closed: bool) -> None:
+    """Stop returns although the agent has not read its prompt; a workbench that is closed meanwhile ends it, too."""
+    model = agent("deaf", tmp_path / "files")
+    with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False) as wb:
+        run = wb.ask("Why? " * 100_000)
+        until(lambda: list((tmp_path / "files").glob("*.pid")))
+        [pid] = (path.stem for path in (tmp_path / "files").glob("*.pid"))
+        stop = threading.Thread(target=run.cancel)
+        stop.start()
+        if is_closed:
+            until(lambda: wb.runs_df()["status"].tolist() == ["cancelled"])
+        else:
+            stop.join()
+            assert run.wait().status == "cancelled"
+            until(lambda: not is_running(pid))
+    stop.join()
+    until(lambda: not is_running(pid))
 
 
 @pytest.mark.parametrize("command", ["claude", [], [1]])
