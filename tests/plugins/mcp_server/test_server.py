@@ -18,6 +18,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from plugins.mcp_server.servers import ANSWER, ENVIRONMENT, NOTE, command, over_http
 
+from artifactflow_nb.__main__ import main
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.plugins.mcp_server.tools import checked, number
 
@@ -494,27 +495,32 @@ def test_requests_over_http_are_checked_before_the_sdk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["nothing", "127.0.0.1:port", ":99999", "1:2:x"])
-def test_wrong_address_is_one_sentence(tmp_path: Path, address: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "artifactflow_nb", "mcp", f"--http={address}", f"--data-dir={tmp_path}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"--http is '{address}'; pass [HOST:]PORT")
-    assert "Traceback" not in done.stderr
+def test_wrong_address_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], address: str) -> None:
+    assert main(["mcp", f"--http={address}", f"--data-dir={tmp_path}"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"--http is '{address}'; pass [HOST:]PORT")
+    assert printed.err.count("\n") == 1
 
 
 # --- the package ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["mcp", "uvicorn", "mcp.server"])
-def test_missing_extra_is_one_line_with_the_install_command(module: str) -> None:
-    program = f"import sys; sys.modules[{module!r}] = None; from artifactflow_nb.__main__ import main; main(['mcp'])"
+def test_missing_extra_is_one_line_with_the_install_command() -> None:
+    """Without the package of the protocol, with a package that has no server, and without the server of HTTP."""
+    program = """
+import sys
+from artifactflow_nb.__main__ import main
+for module in ("mcp", "mcp.server", "uvicorn"):
+    sys.modules[module] = None
+    assert main(["mcp"]) == 1
+    del sys.modules[module]
+"""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "pip install 'artifactflow-nb[mcp]'" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert done.returncode == 0, done.stderr
+    for module, line in zip(("mcp", "mcp", "uvicorn"), done.stderr.splitlines(), strict=True):
+        assert line.startswith(f"The MCP server needs {module}")
+        assert line.endswith("pip install 'artifactflow-nb[mcp]'")
 
 
 def test_package_and_its_plugins_do_not_import_the_server() -> None:
