@@ -152,9 +152,10 @@ class ValueIndex:
             return None
         years = {str(other.date[0]) for other in context.figures if other.kind == "year" and figure.kind == "number"}
         by_size: dict[float, Value] = {}
-        columns = (self._by_column.get(term, ()) for term in context.known(self._terms))
-        for value in {id(value): value for column in columns for value in column}.values():
-            if years - value.labels or not is_comparable(figure, value.figure):
+        known = context.known(self._terms)
+        groups = [group.get(term, ()) for term in sorted(known) for group in (self._by_row, self._by_column)]
+        for value in {id(value): value for group in groups for value in group}.values():
+            if known.isdisjoint(value.column) or years - value.labels or not is_comparable(figure, value.figure):
                 continue
             if (end := self.label_end(value, context)) is None:
                 continue
@@ -170,11 +171,13 @@ class ValueIndex:
 
     @cached_property
     def _terms(self) -> list[str]:
-        return sorted({*self._by_column, *self._by_row})
+        return sorted(frozenset().union(*{terms for value in self.values for terms in (value.row, value.column)}))
 
     @cached_property
     def _by_column(self) -> dict[str, list[Value]]:
-        return _grouped((term, value) for value in self.values for term in value.column)
+        """The values whose row has no name, by the terms of the column."""
+        values = (each for each in self.values if each.table < 0 or all(map(str.isdigit, each.row)))
+        return _grouped((term, value) for value in values for term in value.column)
 
     @cached_property
     def _by_row(self) -> dict[str, list[Value]]:
@@ -205,14 +208,13 @@ class ValueIndex:
         matches: dict[str, Match] = {}
         known = context.known(self._terms) if context.hints else frozenset()
         rows = {id(value): value for term in known for value in self._by_row.get(term, ()) if value.row <= known}
-        named = _grouped(
-            ((value.table, value.place.column), value) for value in rows.values() if value.figure.kind == "number"
-        )
-        for key, column in self._columns.items():
+        numbers = (value for value in rows.values() if value.figure.kind == "number")
+        named = _grouped(((value.table, value.place.column), value) for value in numbers)
+        for key, (column, total) in self._columns.items():
             column_named = bool(column[0].column) and column[0].column <= known
             if not column_named and key not in named:
                 continue
-            expressions = one_step_expressions(named.get(key, ())[:_MOST_ROWS], column if column_named else (), context)
+            expressions = one_step_expressions(named.get(key, ())[:_MOST_ROWS], column * column_named, total, context)
             for expression, result, step in expressions:
                 size = figure.value / (100 if figure.dimension == "percent" and expression[1] == "/" else 1)
                 half = figure.step / (200 if size != figure.value else 2)
@@ -221,10 +223,10 @@ class ValueIndex:
         return next(iter(matches.values())) if len(matches) == 1 else None
 
     @cached_property
-    def _columns(self) -> dict[tuple[int, str], list[Value]]:
+    def _columns(self) -> dict[tuple[int, str], tuple[list[Value], float]]:
         numbers = (value for value in self.values if value.table >= 0 and value.figure.kind == "number")
         columns = _grouped(((value.table, value.place.column), value) for value in numbers)
-        return {key: column for key, column in columns.items() if len(column) > 1}
+        return {key: (group, sum(v.figure.value for v in group)) for key, group in columns.items() if len(group) > 1}
 
 
 def _grouped(pairs: Iterable[tuple[Any, Value]]) -> dict[Any, list[Value]]:
@@ -270,10 +272,10 @@ def has_extras(value: Value, figure: Figure, context: Context) -> bool:
 
 
 def one_step_expressions(
-    named: Sequence[Value], column: Sequence[Value], context: Context
+    named: Sequence[Value], column: Sequence[Value], total: float, context: Context
 ) -> Iterator[tuple[tuple[str, str], float, float]]:
     """Yield the expressions of one step whose words the claim has: the text and operator, the result, its precision."""
-    hints, figures, numbers = context.hints, [each.figure for each in named], [each.figure.value for each in column]
+    hints, figures = context.hints, [each.figure for each in named]
     for a, b in combinations(figures, 2) if "difference" in hints else ():
         yield (f"{a.text} - {b.text}", "-"), a.value - b.value, (a.step + b.step) / 2
     for a, b in permutations(figures, 2):
@@ -283,9 +285,8 @@ def one_step_expressions(
             yield (f"({a.text} - {b.text}) / {b.text}", "/"), (a.value - b.value) / abs(b.value), 0.0
     name = column[0].place.column if column else ""
     if column and "sum" in hints:
-        yield (f"sum of {name}", "+"), sum(numbers, 0.0), 0.0
+        yield (f"sum of {name}", "+"), total, 0.0
     if column and "mean" in hints:
-        yield (f"mean of {name}", "+"), sum(numbers) / len(numbers), 0.0
-    total = sum(numbers, 0.0)
-    for value in named if "share" in hints and total else ():
+        yield (f"mean of {name}", "+"), total / len(column), 0.0
+    for value in named if column and "share" in hints and total else ():
         yield (f"{value.figure.text} / sum of {name}", "/"), value.figure.value / total, 0.0
