@@ -3,6 +3,7 @@
 import hashlib
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +165,8 @@ class Crate:
         if getattr(report, "run_id", None) is None or not hasattr(report, "markdown"):
             raise UsageError("Pass a version of an artifact that a run wrote: run.artifacts[...].")
         cited, masked = report._cited_texts(), run_access(self._owner, report.run_id)[2].text  # noqa: SLF001 - an accessor is a part of its workbench
-        listed = listed_sources(*cited.texts)
+        listed = {number: replaced(source, title=masked(source.title))  # a key may have a word of a title
+                  for number, source in listed_sources(*cited.texts).items()}  # fmt: skip
         works = cited.read(lambda db: cited_works(db, listed, lambda each: cited.load_evidence(db, each)))
         rows = self._rows(report.run_id)
         origin = f"ArtifactFlow NB, run {rows.run_id}, {report.artifact_id} version {report.version}"
@@ -172,7 +174,7 @@ class Crate:
         values = {"title": masked(report.title), "authors": ", ".join(authors) or "ArtifactFlow NB", "origin": origin,
                   "date": report.created_at.date().isoformat(), "methods": methods_text(rows),
                   "references": references}  # fmt: skip
-        text = form(masked(report.markdown), {number: work.key for number, work in works.items()}, values)
+        text = form(masked(report.markdown), {number: masked(work.key) for number, work in works.items()}, values)
         target = absolute_path(folder)
         target.mkdir(parents=True, exist_ok=True)
         write_bytes(target / "references.bib", references.encode("utf-8", "replace"), replace=replace)

@@ -251,3 +251,19 @@ def test_no_outlet_has_a_secret(workbench: OpenWorkbench, tmp_path: Path, monkey
     for name, content in found.items():
         for secret in (KNOWN, SHAPED):
             assert secret.encode() not in content, name
+
+
+def test_key_of_a_citation_has_no_secret(
+    workbench: OpenWorkbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys have a word of a title; the secret was unknown when the run was stored."""
+    secret = "hunter2abcdef9"  # noqa: S105 - of this test only
+    text = f"Deep [1].\n\n## Sources\n\n1. {secret} page \u2014 https://lake.example/\n"
+    report = af.ToolCall("create_artifact", {"id": "report", "title": "Lakes", "content": text})
+    wb = workbench([report, "Written."], interactive=False, approvals="approve")
+    ended = wb.ask("How deep?").wait()
+    monkeypatch.setenv("LAKE_PASSWORD", secret)
+    for name, content in outlets(wb, ended, tmp_path).items():
+        assert secret.encode() not in content, name
+    assert "\\cite{secret}" in (tmp_path / "paper" / "report.tex").read_text(encoding="utf-8")
+    assert "@misc{secret," in (tmp_path / "paper" / "references.bib").read_text(encoding="utf-8")
