@@ -265,8 +265,8 @@ def number(text: str) -> float:
     return int(value) if (value := float(text)).is_integer() else value
 
 
-def edited(stored: Mapping[str, Any], params: Mapping[str, Any], masked: Callable[[Any], Any]) -> Value:
-    """Return the parameters of a request with the edits of a person.
+def edited(stored: Mapping[str, Any], params: Mapping[str, Any], masked: Callable[[Any], Any]) -> Value | None:
+    """Return the parameters of a request with the edits of a person; None if all are as they were.
 
     A parameter that is missing, or is as a result shows it, cut or masked, keeps the stored value.
 
@@ -282,7 +282,7 @@ def edited(stored: Mapping[str, Any], params: Mapping[str, Any], masked: Callabl
                 "the request_id shows, or leave the parameter out to keep the text."
             )
         changed[name] = value
-    return changed
+    return changed if changed != stored else None
 
 
 def checked(arguments: Mapping[str, Any], schema: Value) -> Value:

@@ -232,6 +232,15 @@ async def test_edit_of_a_person_keeps_what_was_not_edited(tmp_path: Path) -> Non
         assert (await call(client, "pending", request_id=request["id"])) == {"requests": []}
 
 
+async def test_parameters_that_come_back_as_they_were_are_no_edit(tmp_path: Path) -> None:
+    """Assistants repeat the parameters of the request, and nobody has edited the text then."""
+    async with connected(command(tmp_path)) as client:
+        (request,) = (await call(client, "research", question="Write."))["requests"]
+        await call(client, "decide", request_id=request["id"], decision="approved", params=request["params"])
+        found = await call(client, "query_runs", sql="SELECT decision FROM approvals")
+        assert found["rows"] == [{"decision": "approved"}]
+
+
 async def test_text_of_a_waiting_run_has_what_the_person_decides(tmp_path: Path) -> None:
     """The text has the decisions and the parameters of a request, for clients that show no structured results."""
     async with connected(command(tmp_path)) as client:
