@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import yaml
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWalker
 from support.awkward_reports import BIBLIOGRAPHY, KEYS, REPORTS
 
@@ -110,6 +111,16 @@ def test_no_code_of_a_text_runs_in_quarto() -> None:
     other = quarto("One.\r\n\r\n---\r\ninclude-before-body: a.md\r\n---\r\n", {}, VALUES)
     assert re.search(r"^(---|\.\.\.)\s*$", other.split("\n---\n", 1)[1], re.MULTILINE) is None
     assert "{{<" not in quarto("One.", {}, {**VALUES, "title": "{{< env OPENAI_API_KEY >}}"})
+
+
+def test_no_attribute_of_a_text_is_one_of_html_in_quarto() -> None:
+    """Attributes such as `onclick` would be code in the page, and a style loads pictures of other sites."""
+    text = quarto('[x]{onclick="a()"} `c`{onclick="b()"}', {}, VALUES)
+    header = yaml.safe_load(text.split("---\n")[1])
+    extensions = {"bracketed_spans", "fenced_divs", "header_attributes", "link_attributes", "inline_code_attributes",
+                  "fenced_code_attributes", "raw_html", "raw_attribute", "raw_tex"}  # fmt: skip
+    assert extensions <= set(header["from"].split("-"))
+    assert ":::" not in text
 
 
 @pytest.mark.parametrize("name", REPORTS)
