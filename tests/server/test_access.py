@@ -81,10 +81,10 @@ def test_names_and_addresses_of_the_server_are_accepted() -> None:
     assert access.problem(socket.gethostname(), None) is None
 
 
-@pytest.mark.parametrize("given", ["Lab.Example", "lab.example", "LAB.EXAMPLE"])
+@pytest.mark.parametrize("allowed", ["Lab.Example", "lab.example", "LAB.EXAMPLE"])
 @pytest.mark.parametrize("sent", ["lab.example", "LAB.example:8765", "lab.example.:8765"])
-def test_case_of_a_host_name_means_nothing(given: str, sent: str) -> None:
-    access = Access.of_users([], "192.0.2.1", [given], None)
+def test_case_of_a_host_name_means_nothing(allowed: str, sent: str) -> None:
+    access = Access.of_users([], "192.0.2.1", [allowed], None)
     assert access.problem(sent, f"http://{sent}") is None
     assert access.problem(f"x{sent}", None) is not None
 

@@ -289,9 +289,9 @@ def checked(arguments: Mapping[str, Any], schema: Value) -> Value:
     """Return arguments without nulls, and with the numbers and objects that a client sent as texts; or `UsageError`."""
     from jsonschema import Draft202012Validator
 
-    given = {name: value for name, value in arguments.items() if value is not None}
+    present = {name: value for name, value in arguments.items() if value is not None}
     read = partial(json.loads, parse_float=number, parse_constant=str)  # the schema refuses NaN as a text
-    fields: Value = read(storable_text(json.dumps(given, ensure_ascii=False)))
+    fields: Value = read(storable_text(json.dumps(present, ensure_ascii=False)))
     for name, value in fields.items():
         if isinstance(value, str) and schema["properties"].get(name, {}).get("type") in {"integer", "object"}:
             with suppress(ValueError, RecursionError):
