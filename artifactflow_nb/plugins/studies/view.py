@@ -222,8 +222,7 @@ def figures_sentence(progress: Progress) -> str:
             cost = usd(progress.cost_usd / n_ended * total)
             at_least = translate("at least {cost} in all", cost=cost)
             parts.append(at_least if unknown else translate("about {cost} in all", cost=cost))
-    n_left = states[PLANNED] + states[RUNNING]
-    if progress.study.state == RUNNING and progress.mean_ms is not None and n_left:
+    if progress.study.state == RUNNING and progress.mean_ms and (n_left := states[PLANNED] + states[RUNNING]):
         rounds = -(-n_left // progress.study.spec["at_once"])
         parts.append(translate("about {time} left", time=translate_duration(rounds * progress.mean_ms)))
     return " · ".join(parts)
