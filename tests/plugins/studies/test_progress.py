@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from conftest import OpenWorkbench
+from support.forked_python import fast_python
 
 import artifactflow_nb as af
 from artifactflow_nb.errors import ModelRejected, ModelUnavailable, UsageError
@@ -19,18 +19,27 @@ from artifactflow_nb.errors import ModelRejected, ModelUnavailable, UsageError
 QUESTIONS = [f"Question {number}?" for number in range(6)]
 
 DRIVING = """
-import sys, time
+import os, signal, sys
 import artifactflow_nb as af
+from artifactflow_nb.store.database import Database
 
-def reply(request):
-    time.sleep(0.002)
-    return "It is so."
+last, n_writes, write_one = int(sys.argv[2]), 0, Database._write_one
 
-model = af.ScriptedModel(reply)
+def write_and_die(*args):
+    global n_writes
+    n_writes += 1
+    if n_writes == last and last % 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = write_one(*args)
+    if n_writes == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+
+Database._write_one = write_and_die
+model = af.ScriptedModel(lambda request: "It is so.")
 with af.Workbench(model=model, data_dir=sys.argv[1], interactive=False) as wb:
     questions = [f"Question {number}?" for number in range(6)]
-    study = wb.studies.start(questions, vary={"depth": ["quick", "deep"]}, repeats=5, name="killed", at_once=4)
-    print("started", flush=True)
+    study = wb.studies.start(questions, vary={"depth": ["quick", "deep"]}, repeats=6, name="killed", at_once=4)
     study.wait()
 """
 
@@ -46,26 +55,22 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this system cannot.")
 def test_killed_kernels_leave_one_run_for_each_cell(tmp_path: Path) -> None:
-    """Kernels are killed at 20 moments of the study; then the frame is that of a study without deaths."""
-    command = [sys.executable, "-c", DRIVING, str(tmp_path / "data")]
+    """Kernels die before or after a write, at 20 moments; then the frame is that of a study without deaths."""
+    command = [*fast_python(), "-c", DRIVING, str(tmp_path / "data")]
     for number in range(20):
-        kernel = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert kernel.stdout is not None
-        kernel.stdout.readline()
-        time.sleep(0.004 * number)
-        os.kill(kernel.pid, signal.SIGKILL)
-        kernel.wait()
-        kernel.stdout.close()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+        killed = subprocess.run([*command, str(number + 1)], capture_output=True, text=True, check=False)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = subprocess.run([*command, "0"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     with af.Workbench(model=af.ScriptedModel(reply), data_dir=tmp_path / "data", interactive=False) as wb:
         frame = wb.studies["killed"].df
-        assert len(frame) == frame["run_id"].nunique() == 60
+        assert len(frame) == frame["run_id"].nunique() == 72
         assert set(frame["state"]) == {"done"}
         assert set(frame["attempts"]) == {1}
         assert set(frame["answer"]) == {"It is so."}
-        assert len(wb.runs(200)) == 60
+        assert len(wb.runs(200)) == 72
 
 
 def test_unavailable_model_is_asked_again_and_every_attempt_stays_a_run(workbench: OpenWorkbench) -> None:

@@ -95,9 +95,11 @@ def test_budget_in_dollars_needs_prices(workbench: OpenWorkbench) -> None:
 def test_name_of_another_plan_is_refused(workbench: OpenWorkbench) -> None:
     wb = workbench(reply, interactive=False)
     wb.studies.start(["Who?"], name="one").wait(20)
-    with pytest.raises(UsageError, match="There is a study 'one' with other questions, factors or options"):
+    with pytest.raises(
+        UsageError, match="There is a study 'one' with other questions, factors, options or limits of a run"
+    ):
         wb.studies.start(["How?"], name="one")
-    with pytest.raises(UsageError, match="other questions, factors or options"):
+    with pytest.raises(UsageError, match="other questions, factors, options or limits"):
         wb.studies.start(["Who?"], name="one", depth="deep")
     with pytest.raises(NotFound, match="There is no study 'two' in this store. Studies: 'one'"):
         wb.studies["two"]
