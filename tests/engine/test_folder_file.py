@@ -265,7 +265,7 @@ def test_every_setting_is_harmless_or_needs_a_permission() -> None:
             "stall_timeout_s",
             "tool_protocol",
         ),
-        *("clarify", "prices", "budget", "notify", "live", "language"),
+        *("clarify", "prices", "budget", "notify", "live", "language", "claims"),
     }
     assert {name for name, declared in DECLARED.items() if declared["effect"] is None} == harmless
 
