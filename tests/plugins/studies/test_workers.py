@@ -143,6 +143,7 @@ def test_cancellation_ends_the_runs_of_workers(
 def test_exchange_folder_that_fails_ends_in_a_sentence(
     workbench: OpenWorkbench, server: ChatServer, tmp_path: Path
 ) -> None:
+    pytest.importorskip("fsspec", reason="make test runs it in an environment with fsspec")
     (tmp_path / "exchange").write_text("A file, not a folder.")
     wb = open_workbench(workbench, server)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
