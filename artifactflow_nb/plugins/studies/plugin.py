@@ -134,8 +134,7 @@ class Studies(CardMixin):
             repeats: The number of forks for each source or step.
             grade: A function of the answer that returns a number, or a grader; None to compare figures or texts.
 
-        Errors: `UsageError` for an invalid argument, and in a workbench that records or replays; `Conflict` for a run
-        that has not ended.
+        Errors: `UsageError` for an invalid argument or a workbench with a cassette; `Conflict` for a run that goes on.
         """
         from artifactflow_nb.plugins.ablation import ablate
 
@@ -144,8 +143,7 @@ class Studies(CardMixin):
     def import_study(self, path: str | os.PathLike[str]) -> Study:
         """Import a study that `study.seal` wrote, with its runs and grades.
 
-        Errors: `CassetteError` for a file that cannot be used; `Conflict` if the store has another study of the name.
-            Nothing is imported then.
+        Errors: `CassetteError` for a file that cannot be used, `Conflict` for the name of another study.
         """
         from artifactflow_nb.plugins.studies.sealed import import_study, read_study
 

@@ -187,10 +187,7 @@ class Study(GradedStudy):
         return self._change(lambda _db: None, tables.CANCELLED) if n_unfinished else self
 
     def decide(self, tool: str, *, approved: bool) -> Self:
-        """Decide all requests of the study for a tool, also of cells that start later; return at once.
-
-        Errors: `Conflict` for a cancelled study.
-        """
+        """Decide the requests for a tool, also of cells that start later; `Conflict` for a cancelled study."""
         check_text("tool", tool)
         if self.state == tables.CANCELLED:
             raise Conflict(f"The study {self.name!r} is cancelled, so nothing waits. Call study.retry('cancelled').")

@@ -237,10 +237,14 @@ class WorkerCells:
             raise WorkerLost(f"The executor takes no tasks: {error!s:.300}") from error
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
         try:
-            await ended.wait()
+            while not ended.is_set() and getattr(self._executor, "status", "") != "closed":
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), _POLL_S)
         except asyncio.CancelledError:
             future.cancel()
             raise
+        if not ended.is_set():  # a closed client of Dask ends no task
+            raise WorkerLost("The worker was lost: the client of the cluster is closed.")
         return await asyncio.to_thread(_outcome, future)
 
 
