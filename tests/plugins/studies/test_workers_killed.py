@@ -28,7 +28,7 @@ folder, url, scheduler, n = sys.argv[1:]
 client = Client(scheduler_file=scheduler)
 wb = af.Workbench(model=af.OpenAIModel(url, None, "loopback-1"), data_dir=folder, interactive=False)
 study = wb.studies.start([f"Question {n}?" for n in range(int(n))], name="killed", on=client, at_once=8)
-study.wait()
+study.wait(300)
 """
 
 
@@ -124,7 +124,7 @@ def test_workers_killed_in_100_cells(workbench: OpenWorkbench, server: ChatServe
             wait_for_requests(server, n_before)
             by_hand.workers[number].send_signal(signal.SIGKILL)
             by_hand.workers.append(by_hand.add_worker())
-        study.wait()
+        study.wait(300)
     frame = study.df
     assert frame["state"].tolist() == ["done"] * 100
     assert frame["run_id"].nunique() == 100
@@ -142,7 +142,7 @@ def test_study_goes_on_with_another_client_after_the_death_of_the_scheduler(
         study = wb.studies.start(questions(40), name="orphaned", on=client, at_once=8)
         wait_for_requests(server, 15)
         first.scheduler.send_signal(signal.SIGKILL)
-        study.wait()
+        study.wait(300)
     frame = study.df
     lost = frame[frame["state"] == "failed"]
     assert len(lost)
@@ -151,7 +151,7 @@ def test_study_goes_on_with_another_client_after_the_death_of_the_scheduler(
     n_paid = len(server.requests)
     second = cluster("second", 1)
     with distributed.Client(scheduler_file=str(second.file)) as client:
-        wb.studies.start(questions(40), name="orphaned", on=client, at_once=8).retry("failed").wait()
+        wb.studies.start(questions(40), name="orphaned", on=client, at_once=8).retry("failed").wait(300)
     after = study.df
     assert after["state"].tolist() == ["done"] * 40
     assert after["run_id"].nunique() == 40
