@@ -359,13 +359,13 @@ async def test_attached_text_keeps_its_lines(tmp_path: Path) -> None:
     model = af.ScriptedModel(["Seen."])
     lifecycle = open_lifecycle(data_dir=tmp_path / "data", model=model)
     code = "def sleep():\n    if night:\n        return kelp"
-    attached = acp.resource_block(acp.embedded_text_resource("file:///work/otters.py", code))
+    attached = acp.resource_block(acp.embedded_text_resource("file:///notes/otters.py", code))
     async with connected(lifecycle, Editor()) as agent:
         session = await agent.new_session(str(tmp_path))
         await agent.prompt(session.session_id, [acp.text_block("Explain "), attached, acp.text_block(" briefly.")])
         [listed] = (await agent.list_sessions()).sessions
     [question] = lifecycle.frames.runs_df()["question"]
-    assert question == (f"Explain otters.py briefly.\n\n<context>\nfile:///work/otters.py:\n\n{code}\n</context>")
+    assert question == (f"Explain otters.py briefly.\n\n<context>\nfile:///notes/otters.py:\n\n{code}\n</context>")
     assert code in model.requests[0].messages[-1].content
     assert listed.title == "Explain otters.py briefly."
     lifecycle.close()

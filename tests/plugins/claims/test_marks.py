@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from support.survey_run import survey_run
 
 import artifactflow_nb as af
 from artifactflow_nb.core.language import in_language
@@ -88,19 +89,9 @@ def cited(text: str) -> str:
 
 @pytest.fixture
 def reported(tmp_path: Path) -> Iterator[tuple[af.Workbench, af.Run]]:
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "survey.md").write_text(NOTES, encoding="utf-8")
-    turns = [
-        af.ToolCall("call_subagent", {"agent_name": "crawl_agent", "instruction": "Find the casts."}),
-        af.ToolCall("web_fetch", {"urls": ["local:notes/survey.md#survey"]}),
-        "The survey has them.",
-        af.ToolCall("create_artifact", {"id": "report", "title": "Survey", "content": REPORT}),
-        "See the report. The survey took 9,430 casts in 2021 at the northern site [1].",
-    ]
-    data = tmp_path / "data"
-    with af.Workbench(model=af.ScriptedModel(turns), data_dir=data, approvals="approve", interactive=False) as wb:
-        wb.sources.add(tmp_path / "notes")
-        yield wb, wb.ask("How many casts were there?").wait()
+    answer = "See the report. The survey took 9,430 casts in 2021 at the northern site [1]."
+    with survey_run(tmp_path, NOTES, REPORT, answer) as opened:
+        yield opened
 
 
 def test_each_checked_sentence_has_a_line_a_sign_and_a_name_for_screen_readers(

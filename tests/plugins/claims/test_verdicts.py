@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.survey_run import survey_run
 
 import artifactflow_nb as af
 
@@ -21,19 +22,8 @@ NOTE = "Read in the original, p. 12"
 
 @pytest.fixture
 def reported(tmp_path: Path) -> Iterator[tuple[af.Workbench, af.Run]]:
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "survey.md").write_text(NOTES, encoding="utf-8")
-    turns = [
-        af.ToolCall("call_subagent", {"agent_name": "crawl_agent", "instruction": "Find the casts."}),
-        af.ToolCall("web_fetch", {"urls": ["local:notes/survey.md#survey"]}),
-        "The survey has them.",
-        af.ToolCall("create_artifact", {"id": "report", "title": "Survey", "content": REPORT}),
-        "See the report.",
-    ]
-    data = tmp_path / "data"
-    with af.Workbench(model=af.ScriptedModel(turns), data_dir=data, approvals="approve", interactive=False) as wb:
-        wb.sources.add(tmp_path / "notes")
-        yield wb, wb.ask("How many casts were there?").wait()
+    with survey_run(tmp_path, NOTES, REPORT, "See the report.") as opened:
+        yield opened
 
 
 def test_claims_of_a_version_are_a_list_with_counts_and_passages(reported: tuple[af.Workbench, af.Run]) -> None:
